@@ -1,0 +1,1 @@
+"""The ground floor: ids, paths, atomic files, locks, processes, redaction, errors. Imports nothing of arc above it."""

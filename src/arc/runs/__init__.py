@@ -1,0 +1,1 @@
+"""A run's life: folder, lease, checkpoints, start, resume, fork, history, collection."""

@@ -1,0 +1,1 @@
+"""The workflow language (DOT) and the engine that walks it."""

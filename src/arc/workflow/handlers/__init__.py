@@ -1,0 +1,1 @@
+"""What each node type does, and the registry of handlers (users add theirs here)."""

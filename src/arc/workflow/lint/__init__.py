@@ -1,0 +1,1 @@
+"""Lint rules for workflows: each with an id, a severity and a position."""

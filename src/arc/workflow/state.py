@@ -1,0 +1,88 @@
+"""The state of a walk, as the engine snapshots it and as `checkpoint.json` stores it.
+
+A *frame* is one walk with its own position and context: the run itself, each branch of a parallel block, each child workflow.
+Frames nest through `open_block`: a run killed inside a branch of a parallel block inside a child resumes right there.
+
+A frame's `prefix` makes node paths unique: the root's is `""`, a branch of node `fan` towards `left` has `fan:left/`, the child of
+`review` has `review/`. A node's path is prefix + id. Branches share the node ids of their graph; children have their own graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from arc.base.json import JsonObject
+from arc.workflow.outcome import Outcome
+
+CHECKPOINT_SCHEMA = 1
+
+RunStatus = Literal["running", "success", "partial_success", "fail", "canceled"]
+
+
+@dataclass(frozen=True)
+class FrameState:
+    """One walk. Field names and meanings of the seed's table ("What's in a checkpoint"), then arc's own.
+
+    `next_node_id` is None at the end of the walk (and before a start has been made: then `current_node` is None too).
+    `incoming_edge` is the index (in the graph's file order) of the edge chosen into `next_node_id`, so that its fidelity and thread hold
+    after a resume. `git_commit_sha` is the commit on this frame's branch that holds the files of this state.
+    """
+
+    prefix: str = ""
+    current_node: str | None = None
+    next_node_id: str | None = None
+    completed_nodes: tuple[str, ...] = ()
+    node_retries: dict[str, int] = field(default_factory=dict)
+    node_visits: dict[str, int] = field(default_factory=dict)
+    node_outcomes: dict[str, Outcome] = field(default_factory=dict)
+    context_values: JsonObject = field(default_factory=dict)
+    loop_failure_signatures: dict[str, int] = field(default_factory=dict)
+    restart_failure_signatures: dict[str, int] = field(default_factory=dict)
+    incoming_edge: int | None = None
+    current_fidelity: str | None = None
+    git_commit_sha: str | None = None
+    open_block: OpenBlock | None = None
+
+
+@dataclass(frozen=True)
+class BranchState:
+    """A branch of a parallel block. `ref` is its Git branch (full ref name) where it has one, `status` how its walk stands."""
+
+    key: str
+    target: str
+    status: Literal["waiting", "running", "success", "partial_success", "fail", "canceled"]
+    frame: FrameState
+    ref: str | None = None
+    base_sha: str | None = None
+
+
+@dataclass(frozen=True)
+class OpenBlock:
+    """A node in the middle of its execution that has checkpoints inside it: a parallel block or a child workflow.
+
+    `node_id` is the block's node in the frame that holds it, `ordinal` its execution's ordinal (kept on resume: the block goes on).
+    """
+
+    kind: Literal["parallel", "child"]
+    node_id: str
+    ordinal: int
+    branches: tuple[BranchState, ...] = ()
+    child: FrameState | None = None
+    cycle: int = 0
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Everything the engine needs to go on: the root frame and the counters of the whole run.
+
+    `ordinal` is the ordinal of the execution that completed last; `next_ordinal` the first one not handed out yet.
+    `elapsed_ms` is the running time so far over all processes (budgets and pictures survive a resume).
+    """
+
+    root: FrameState
+    ordinal: int = 0
+    next_ordinal: int = 1
+    status: RunStatus = "running"
+    failure: str | None = None
+    elapsed_ms: int = 0
