@@ -14,6 +14,7 @@ from arc.agent.protocol import Backend
 from arc.base.clock import Clock
 from arc.base.json import JsonObject, JsonValue
 from arc.sandbox.protocol import Sandbox, Stream
+from arc.workflow.engine.threads import ThreadStore
 from arc.workflow.model import Node, Workflow
 from arc.workflow.outcome import Outcome, Status
 from arc.workflow.state import RunState
@@ -179,6 +180,8 @@ class NodeCall:
     sandbox: Sandbox
     log: NodeLog
     services: Services
+    threads: ThreadStore = field(default_factory=ThreadStore)
+    """What was said in this process: an agent handler reads `history(call.thread)` and appends its exchange when it is done."""
 
     def emit(self, name: str, properties: JsonObject | None = None) -> None:
         """Emit an event of this node."""
