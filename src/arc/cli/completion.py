@@ -1,0 +1,88 @@
+"""Values that the shell completes: runs with age and workflow, targets of a run. Read from local files only, in milliseconds.
+
+Only the standard library is used, and whatever is unreadable is left out: a completion never fails on the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+LIMIT = 100
+"""Most runs offered, newest first."""
+
+
+def _runs() -> Path:
+    return Path(os.environ.get("ARC_HOME") or Path.home() / ".arc") / "runs"
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def folder_of(run_id: str) -> Path:
+    """The run's folder; a run started with `--logs-dir` is registered by a file that points there."""
+    folder = _runs() / run_id
+    pointer = _read(folder / "location.json").get("logs_dir")
+    return Path(pointer) if isinstance(pointer, str) else folder
+
+
+def age(since: str, now: datetime) -> str:
+    """How long ago, in one unit: `5s`, `12m`, `3h`, `4d`."""
+    try:
+        seconds = (now - datetime.fromisoformat(since)).total_seconds()
+    except ValueError:
+        return ""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def _run_ids() -> list[str]:
+    try:
+        return sorted((entry.name for entry in os.scandir(_runs()) if entry.is_dir()), reverse=True)
+    except OSError:
+        return []
+
+
+def complete_run(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Run ids that begin like this, newest first, with age, workflow and status."""
+    now = datetime.now(UTC)
+    wanted = incomplete.upper()
+    for run_id in [name for name in _run_ids() if name.startswith(wanted)][:LIMIT]:
+        record = _read(folder_of(run_id) / "run.json")
+        words = [age(str(record.get("created_at", "")), now), record.get("workflow", ""), record.get("status", "")]
+        yield run_id, " ".join(str(word) for word in words if word)
+
+
+def complete_target(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    """`@N` and nodes of the run named before, from its node folders."""
+    prefix = str(ctx.params.get("run") or "").upper()
+    matching = [name for name in _run_ids() if name.startswith(prefix)] if prefix else []
+    if len(matching) != 1:
+        return
+    for ordinal, node in sorted(_executions(folder_of(matching[0]))):
+        for target, help_text in ((f"@{ordinal}", node), (node, f"@{ordinal}")):
+            if target.startswith(incomplete):
+                yield target, help_text
+
+
+def _executions(folder: Path) -> Iterator[tuple[int, str]]:
+    try:
+        names = os.listdir(folder / "nodes")
+    except OSError:
+        return
+    for name in names:
+        number, _, node = name.partition("-")
+        if number.isdigit() and node:
+            yield int(number), node

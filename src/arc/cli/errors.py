@@ -1,0 +1,135 @@
+"""How an error looks: lines on stderr, or one JSON object there in `--json` mode; and what a bug leaves behind.
+
+    error: no run begins with `01JX`
+      details, one line each
+
+    hint: arc run list
+
+In `--json` mode stdout stays empty and stderr is `{"error": {"code", "message", "details", "hints", "status"}}`, also for a wrong
+command line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import arc
+from arc.base.errors import ArcError, ExitStatus, UsageError
+from arc.cli import ui
+
+if TYPE_CHECKING:
+    from typer import TyperException
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether `--json` was given, also on a command line that could not be parsed."""
+    words = list(arguments)
+    return ui.state.json or "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+def error_document(error: ArcError) -> dict[str, object]:
+    """The JSON form of an error."""
+    return {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "details": list(error.details),
+            "hints": list(error.hints),
+            "status": int(error.status),
+        }
+    }
+
+
+def show_error(error: ArcError, arguments: Sequence[str]) -> int:
+    """Show an error on stderr; returns its exit status."""
+    if wants_json(arguments):
+        import json
+
+        ui.talk(json.dumps(error_document(error), ensure_ascii=False))
+        return int(error.status)
+    first, *rest = str(error).splitlines() or [error.code]
+    ui.talk(f"{ui.style('error:', 'red', 'bold', stream=sys.stderr)} {first}")
+    for line in rest:
+        ui.talk(line)
+    for line in error.details:
+        ui.talk(f"  {line}")
+    if error.hints:
+        ui.talk("")
+        for hint in error.hints:
+            ui.talk(f"{ui.style('hint:', 'cyan', stream=sys.stderr)} {hint}")
+    if ui.state.debug:
+        import traceback
+
+        ui.talk("")
+        ui.talk("".join(traceback.format_exception(error)).rstrip())
+    return int(error.status)
+
+
+def show_usage(error: TyperException, arguments: Sequence[str]) -> int:
+    """Show a wrong command line in the same form; exit status 2. A group without a command shows its help."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError" and not wants_json(arguments):
+        ui.talk(message)
+        return ExitStatus.USAGE
+    if type(error).__name__ == "NoArgsIsHelpError":
+        message = "a command is missing"
+    path = context.command_path if context is not None else "arc"
+    message, _, suggestion = message.rstrip(".?").partition(". Did you mean ")
+    hints = [f"did you mean {suggestion.replace(chr(39), '`')}?"] if suggestion else []
+    hints.append(f"`{path} --help` shows how to use it")
+    text = " ".join(message.replace("'", "`").split())
+    return show_error(UsageError(text[:1].lower() + text[1:], hints=tuple(hints)), arguments)
+
+
+def show_bug(error: BaseException, arguments: Sequence[str]) -> int:
+    """Write a report of an unexpected exception and name it in one line; the traceback itself only with `--debug`."""
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    report = _write_report(text, arguments)
+    where = f"a report is in `{report}`" if report else "the report could not be written; `--debug` shows it"
+    bug = ArcError(
+        f"arc met a bug: {type(error).__name__}: {error}".rstrip(": "),
+        details=(where,),
+        hints=("run it again with `--debug` to see the traceback",),
+    )
+    if ui.state.debug:
+        bug.hints = ()
+        ui.talk(text.rstrip())
+    if wants_json(arguments):
+        import json
+
+        ui.talk(json.dumps({"error": {**_inner(bug), "code": "internal", "status": int(ExitStatus.INTERNAL)}}, ensure_ascii=False))
+    else:
+        show_error(bug, arguments) if not ui.state.debug else ui.talk(f"{bug.message}\n  {where}")
+    return ExitStatus.INTERNAL
+
+
+def _inner(error: ArcError) -> dict[str, object]:
+    inner = error_document(error)["error"]
+    assert isinstance(inner, dict)
+    return inner
+
+
+def _write_report(text: str, arguments: Sequence[str]) -> Path | None:
+    """The report: versions, the command's words without values that could be secrets, the traceback without locals."""
+    import platform
+    from datetime import UTC, datetime
+
+    folder = Path(os.environ.get("ARC_HOME") or Path.home() / ".arc") / "reports"
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    words = " ".join(word if not word.startswith("-") or "=" not in word else word.split("=", 1)[0] + "=…" for word in arguments)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / f"{moment}-{os.getpid()}.txt"
+        path.write_text(
+            f"arc {arc.__version__}, Python {platform.python_version()}, {platform.platform()}\ncommand: arc {words}\n\n{text}", "utf-8"
+        )
+    except OSError:
+        return None
+    return path

@@ -1,0 +1,236 @@
+"""What a person sees: the one module that writes to stdout and stderr.
+
+stdout carries the answer of a command and nothing else; notes, warnings, progress, questions and errors go to stderr. `state` holds
+the common options (`--json --quiet --verbose --color --debug`), which are accepted before and after the command (`arc.cli.frame`).
+It is the process's command line, so it is the one piece of module state in arc; a process has one command line.
+rich is imported only where a table is drawn.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from arc.base.errors import RefusedError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arc.workspace.plan import Plan
+
+Color = Literal["auto", "always", "never"]
+
+CLOSED_PIPE_STATUS = 141
+"""128 + SIGPIPE: what a shell reports for a program whose reader went away."""
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36"}
+
+
+@dataclass
+class Options:
+    """The common options of this process."""
+
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    debug: bool = False
+    color: Color = "auto"
+
+
+state = Options()
+
+
+def has_color(stream: TextIO) -> bool:
+    """Whether `stream` gets colours: `--color`, else a terminal that is not dumb, and NO_COLOR not set."""
+    if state.color != "auto":
+        return state.color == "always"
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+
+
+def style(text: str, *names: str, stream: TextIO | None = None) -> str:
+    """`text` in the named styles (bold, dim, red, green, yellow, blue, magenta, cyan).
+
+    Unchanged where `stream` (default: stdout) has no colours.
+    """
+    if not names or not has_color(stream or sys.stdout):
+        return text
+    return f"\033[{';'.join(_CODES[name] for name in names)}m{text}\033[0m"
+
+
+@contextmanager
+def _quiet_pipe(stream: TextIO) -> Iterator[None]:
+    """End quietly when the reader of `stream` has gone (`arc run list | head`)."""
+    try:
+        yield
+    except BrokenPipeError:
+        # the interpreter flushes at exit and would complain about the same pipe again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise SystemExit(CLOSED_PIPE_STATUS) from None
+
+
+def _write(stream: TextIO, text: str) -> None:
+    # names that are not UTF-8 arrive surrogate-escaped; they leave as the bytes they were
+    data = (text + "\n").encode("utf-8", "surrogateescape")
+    with _quiet_pipe(stream):
+        buffer = getattr(stream, "buffer", None)
+        if buffer is None:  # a test's StringIO
+            stream.write(data.decode("utf-8", "replace"))
+        else:
+            stream.flush()
+            buffer.write(data)
+        stream.flush()
+
+
+def out(text: str) -> None:
+    """A line (or lines) of the answer, on stdout."""
+    _write(sys.stdout, text)
+
+
+def raw(data: bytes) -> None:
+    """Bytes of the answer as they are (a picture, a log), on stdout."""
+    with _quiet_pipe(sys.stdout):
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+
+
+def json(value: object) -> None:
+    """The answer of a `--json` command: exactly one document."""
+    from arc.base.json import encode
+
+    out(encode(value).decode().rstrip("\n"))
+
+
+def json_line(value: object) -> None:
+    """One object of a streaming `--json` command."""
+    from arc.base.json import encode_line
+
+    out(encode_line(value).decode().rstrip("\n"))
+
+
+def talk(text: str) -> None:
+    """A line on stderr, whatever the options say (errors, questions)."""
+    _write(sys.stderr, text)
+
+
+def note(text: str) -> None:
+    """What happened besides the answer, on stderr; nothing with `-q`."""
+    if not state.quiet:
+        talk(text)
+
+
+def step(text: str) -> None:
+    """A detail for `-v`, on stderr."""
+    if state.verbose:
+        talk(style(text, "dim", stream=sys.stderr))
+
+
+def warn(text: str, *details: str) -> None:
+    """A warning that a person can act on, on stderr, also with `-q`."""
+    talk(f"{style('warning:', 'yellow', 'bold', stream=sys.stderr)} {text}")
+    for line in details:
+        talk(f"  {line}")
+
+
+def hint(text: str) -> None:
+    """A command or remedy that can be pasted, on stderr; nothing with `-q`."""
+    note(f"{style('hint:', 'cyan', stream=sys.stderr)} {text}")
+
+
+def is_interactive() -> bool:
+    """Whether a person can be asked: stdin and stderr are terminals and no `--json` was given."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not state.json
+
+
+def shows_live_progress() -> bool:
+    """Whether a moving line may be drawn on stderr."""
+    return (
+        sys.stderr.isatty()
+        and not (state.quiet or state.json)
+        and os.environ.get("TERM") != "dumb"
+        and not os.environ.get("ARC_NO_PROGRESS")
+    )
+
+
+def console(stream: TextIO) -> Console:
+    """A rich console that obeys the common options."""
+    from rich.console import Console
+
+    color = has_color(stream)
+    return Console(file=stream, force_terminal=color or None, no_color=not color, highlight=False, markup=False, soft_wrap=False)
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), styles: Sequence[Sequence[str]] = ()
+) -> None:
+    """Rows under headed columns on stdout, cut to the terminal's width there and never cut elsewhere.
+
+    `right` names the columns that are right-aligned; `styles[row][column]` are optional rich styles.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(
+        box=box.SIMPLE_HEAD if has_color(sys.stdout) else None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0), header_style="bold"
+    )
+    for name in columns:
+        drawn.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+    for number, row in enumerate(rows):
+        marks = styles[number] if number < len(styles) else ()
+        drawn.add_row(*(Text(cell, style=marks[index] if index < len(marks) else "") for index, cell in enumerate(row)))
+    terminal = console(sys.stdout)
+    if not sys.stdout.isatty():
+        terminal.width = max([80, *(sum(len(cell) + 3 for cell in row) for row in [columns, *rows])])
+    with _quiet_pipe(sys.stdout), terminal.capture() as captured:
+        terminal.print(drawn)
+    for line in captured.get().splitlines():
+        out(line.rstrip())
+
+
+def confirm(question: str, *, remedy: str = "--yes") -> bool:
+    """Ask yes or no (default no) at the terminal.
+
+    Raises:
+        RefusedError: nobody can be asked; names `remedy`, the option that answers beforehand.
+    """
+    if not is_interactive():
+        raise RefusedError(
+            "this needs a confirmation and there is no terminal to ask at; nothing was changed", hints=(f"run it again with `{remedy}`",)
+        )
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        talk("")
+        raise
+    return answer.strip().lower() in {"y", "yes"}
+
+
+_ACTIONS = {"restore": "write", "delete": "delete", "mode": "chmod", "kind": "replace"}
+
+
+def show_plan(plan: Plan, *, limit: int = 40) -> None:
+    """A plan in the form every command shows: steps, conflicts, gaps, digest; on stderr (it precedes a question)."""
+    lines = [(_ACTIONS[step.action], step.path) for step in plan.steps]
+    show_steps([(action, os.fsdecode(path)) for action, path in lines], digest=plan.digest, limit=limit)
+    for conflict in plan.conflicts:
+        warn(f"`{os.fsdecode(conflict.path)}` is skipped: {conflict.reason}")
+    for gap in plan.gaps:
+        warn(f"`{os.fsdecode(gap.path)}` cannot be brought back: {gap.reason}")
+
+
+def show_steps(steps: Sequence[tuple[str, str]], *, digest: str | None = None, limit: int = 40) -> None:
+    """Planned steps as (action, thing), and the digest to confirm them with; on stderr."""
+    width = max((len(action) for action, _ in steps), default=0)
+    for action, thing in steps[: limit if not state.verbose else None]:
+        talk(f"  {style(action.ljust(width), 'red' if action == 'delete' else 'yellow', stream=sys.stderr)}  {thing}")
+    hidden = len(steps) - limit
+    if hidden > 0 and not state.verbose:
+        talk(f"  … and {hidden} more (`-v` shows all)")
+    if digest is not None:
+        talk(style(f"plan {digest}", "dim", stream=sys.stderr))

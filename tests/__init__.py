@@ -1,0 +1,1 @@
+"""Tests of arc; folders mirror the rooms."""
