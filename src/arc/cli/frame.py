@@ -139,10 +139,24 @@ def _common(
     """Holds the declarations of the common options."""
 
 
+class Command(TyperCommand):
+    """A command whose help option is coerced plainly too."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The `-h, --help` option."""
+        return _plain_help(super().get_help_option(ctx))
+
+
+def _plain_help(option: Any) -> Any:
+    if option is not None:
+        _unburden([option])
+    return option
+
+
 def build_command(function: Callable[..., object], name: str, entry_help: str | None = None) -> TyperCommand:
     """A command from a function, with the common options behind its own."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name, context_settings=CONTEXT, short_help=entry_help)(function)
+    app.command(name, cls=Command, context_settings=CONTEXT, short_help=entry_help)(function)
     command = get_command(app)
     assert isinstance(command, TyperCommand)
     if function is not _common:
@@ -176,6 +190,10 @@ class LazyCommand(TyperCommand):
 
 class LazyGroup(TyperGroup):
     """A group of lazily imported commands. Without a command it shows its help (on stderr, exit 2)."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The `-h, --help` option."""
+        return _plain_help(super().get_help_option(ctx))
 
     def __init__(
         self,
