@@ -1,0 +1,191 @@
+"""Finding a run by the start of its id: in this home, or by the refs of the repository one stands in (a clone that fetched them)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pygit2
+from rapidfuzz import process
+
+from arc.base.errors import RefusedError
+from arc.base.json import decode
+from arc.runs.errors import AmbiguousRunError, RunIncompleteError, RunNotFoundError
+from arc.runs.records import RUN_SCHEMA, Manifest, RunRecord, ShownStatus
+from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, open_run_folder, parse_checkpoint, run_ids, shown_status
+from arc.runs.timeline import RunRefs, list_refs, ref_target
+from arc.runs.world import World
+from arc.workspace.git.errors import BareRepositoryError
+from arc.workspace.git.repository import Repository
+
+_METADATA_PREFIX = "refs/arc/"
+_SHORTEST_END = 4
+"""Ids of runs started together share their beginning; from this many characters on, their end is understood as well."""
+
+
+class NoGitError(RefusedError):
+    """What was asked for needs Git checkpoints, and this run has none."""
+
+    code = "run.no_git"
+
+
+class NoFolderError(RefusedError):
+    """What was asked for needs the run's folder, and this home has none for it."""
+
+    code = "run.no_folder"
+
+
+@dataclass(frozen=True)
+class KnownRun:
+    """A run as it is known here: by its folder, by its refs, or by both. Without a folder the record is made from the manifest."""
+
+    run_id: str
+    record: RunRecord
+    status: ShownStatus
+    folder: RunFolder | None
+    repository: Repository | None
+
+    @property
+    def refs(self) -> RunRefs:
+        return RunRefs.of(self.run_id, self.record.base_sha)
+
+    def need_git(self, what: str) -> Repository:
+        """The repository. Raises `NoGitError` saying that `what` needs it."""
+        if self.repository is None:
+            raise NoGitError(f"{what} needs Git checkpoints, and run {self.run_id} has none ({_why_no_git(self.record)})")
+        return self.repository
+
+    def need_folder(self, what: str) -> RunFolder:
+        """The run folder. Raises `NoFolderError` saying that `what` needs it."""
+        if self.folder is None:
+            raise NoFolderError(
+                f"{what} needs the run folder, and run {self.run_id} is known here only by its Git refs",
+                hints=(f"arc run resume {self.run_id}", f"arc run fork {self.run_id} @last"),
+            )
+        return self.folder
+
+
+def find_known(world: World, prefix: str, directory: Path) -> KnownRun:
+    """The run whose id starts (or ends) with `prefix` (any case; a branch or ref name is understood too).
+
+    Raises:
+        RunNotFoundError: neither this home nor the repository around `directory` knows it; names the closest ids.
+        AmbiguousRunError: several runs start so; lists them.
+        CorruptError: found, but its `run.json` or manifest cannot be read.
+    """
+    repository = repository_around(directory)
+    wanted = prefix.strip().removeprefix("refs/heads/").removeprefix(RUN_BRANCH_PREFIX).removeprefix(_METADATA_PREFIX).upper()
+    at_home = run_ids(world)
+    by_ref = ref_run_ids(repository) if repository is not None else []
+    run_id = _choose(prefix, wanted, sorted({*at_home, *by_ref}), world)
+    if run_id in at_home:
+        return open_known(open_run_folder(world.runs / run_id))
+    assert repository is not None
+    return known_by_refs(repository, run_id)
+
+
+def open_known(folder: RunFolder) -> KnownRun:
+    """A run of this home with its repository, if that still exists. Raises `CorruptError`."""
+    record = folder.read_record()
+    return KnownRun(folder.run_id, record, shown(folder, record), folder, _repository_of(record))
+
+
+def known_by_refs(repository: Repository, run_id: str) -> KnownRun:
+    """A run of which only the refs are here. Raises `RunIncompleteError`, `CorruptError`."""
+    record = record_from_refs(repository, run_id)
+    status: ShownStatus = "interrupted" if record.status in ("created", "running") else record.status
+    return KnownRun(run_id, record, status, None, repository)
+
+
+def ref_run_ids(repository: Repository) -> list[str]:
+    """Ids of the runs that have a metadata branch in this repository, newest first."""
+    names = list_refs(repository.pygit2, _METADATA_PREFIX)
+    return sorted((name.removeprefix(_METADATA_PREFIX) for name in names if "/" not in name.removeprefix(_METADATA_PREFIX)), reverse=True)
+
+
+def read_metadata_file(repo: pygit2.Repository, commit: str, name: str) -> bytes | None:
+    """A file of the tree of a metadata commit, None if it is not there."""
+    found = repo.get(commit)
+    if not isinstance(found, pygit2.Commit):
+        return None
+    try:
+        blob = found.tree[name]
+    except KeyError:
+        return None
+    return blob.data if isinstance(blob, pygit2.Blob) else None
+
+
+def record_from_refs(repository: Repository, run_id: str) -> RunRecord:
+    """What `run.json` would say, from `manifest.json` and `checkpoint.json` at the head of the metadata branch."""
+    refs = RunRefs.of(run_id, None)
+    head = ref_target(repository.pygit2, refs.metadata)
+    data = read_metadata_file(repository.pygit2, head, "manifest.json") if head is not None else None
+    if head is None or data is None:
+        raise RunIncompleteError(f"`{refs.metadata}` in `{repository.common_dir}` holds no `manifest.json`: it is no run's metadata branch")
+    manifest = decode(data, Manifest, f"{refs.metadata}:manifest.json")
+    stored = read_metadata_file(repository.pygit2, head, "checkpoint.json")
+    checkpoint = parse_checkpoint(stored, f"{refs.metadata}:checkpoint.json") if stored is not None else None
+    return RunRecord(
+        schema=RUN_SCHEMA,
+        run_id=run_id,
+        mode="git",
+        status=checkpoint.status if checkpoint else "created",
+        workflow=manifest.graph_name,
+        workflow_file=manifest.workflow_file,
+        goal=manifest.goal,
+        config=manifest.config,
+        start_directory=str(repository.top),
+        created_at=manifest.start_time,
+        updated_at=checkpoint.timestamp if checkpoint else manifest.start_time,
+        arc_version=manifest.arc_version,
+        labels=manifest.labels,
+        repository=str(repository.common_dir),
+        subdirectory=manifest.subdirectory,
+        base_sha=manifest.base_sha,
+        run_branch=manifest.run_branch,
+        metadata_ref=refs.metadata,
+        forked_from=manifest.forked_from,
+        failure=checkpoint.failure if checkpoint else None,
+    )
+
+
+def _repository_of(record: RunRecord) -> Repository | None:
+    if record.mode != "git" or record.repository is None or not Path(record.repository).is_dir():
+        return None
+    return Repository.at(Path(record.repository))
+
+
+def repository_around(directory: Path) -> Repository | None:
+    """The repository that holds `directory`; None where there is none, or one without files (bare): its runs are known by home only."""
+    try:
+        return Repository.discover(directory)
+    except BareRepositoryError:
+        return None
+
+
+def shown(folder: RunFolder, record: RunRecord) -> ShownStatus:
+    """`shown_status`, except that a fork nobody has started yet is `created`, not interrupted."""
+    status = shown_status(folder, record)
+    if status == "interrupted" and record.status == "created" and record.forked_from is not None and record.resumed == 0:
+        return "created"
+    return status
+
+
+def _why_no_git(record: RunRecord) -> str:
+    if record.mode == "git":
+        return f"its repository `{record.repository}` is not there any more"
+    return "it ran in place" if record.mode == "in_place" else "it was a dry run"
+
+
+def _choose(prefix: str, wanted: str, ids: Sequence[str], world: World) -> str:
+    matching = [run_id for run_id in ids if wanted and run_id.upper().startswith(wanted)]
+    if not matching and len(wanted) >= _SHORTEST_END:
+        matching = [run_id for run_id in ids if run_id.upper().endswith(wanted)]
+    if wanted in matching or len(matching) == 1:
+        return wanted if wanted in matching else matching[0]
+    if matching:
+        raise AmbiguousRunError(f"`{prefix}` fits {len(matching)} runs", details=tuple(matching[:10]), hints=("give more of the id",))
+    near = [match[0] for match in process.extract(wanted, ids, limit=3, score_cutoff=70)] if wanted else []
+    hint = f"did you mean {', '.join(f'`{name}`' for name in near)}?" if near else "`arc run list` shows the runs of this home"
+    raise RunNotFoundError(f"there is no run `{prefix}` in `{world.runs}`, nor by its refs in this repository", hints=(hint,))
