@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arc.workflow.values import Attribute, Position
 
@@ -33,11 +33,12 @@ class EdgeSyntax:
 
 @dataclass(frozen=True)
 class SubgraphSyntax:
-    """A subgraph, kept for the picture: nodes first named inside it (those of inner subgraphs too)."""
+    """A subgraph, kept for the picture: nodes that belong in it (those of inner subgraphs too), and its own attributes."""
 
     name: str
     label: str
     nodes: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
