@@ -29,12 +29,16 @@ class Command:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a command ended: exactly one of `exit_code` and `signal` is set. `timed_out` = the whole process group was killed at the limit."""
+    """How a command ended: exactly one of `exit_code` and `signal` is set. `timed_out` = the whole process group was killed at the limit.
+
+    `leftovers` are the names of processes that it had left in the background; they were ended when it ended.
+    """
 
     exit_code: int | None
     signal: int | None
     timed_out: bool
     duration_ms: int
+    leftovers: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
