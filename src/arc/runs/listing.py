@@ -12,11 +12,12 @@ import msgspec
 
 from arc.base.errors import CorruptError
 from arc.base.json import JsonObject
-from arc.runs.lookup import read_metadata_file, record_from_refs, ref_run_ids, repository_around, shown
+from arc.runs.lookup import record_from_refs, ref_run_ids, repository_around, shown
 from arc.runs.records import RunRecord, ShownStatus
 from arc.runs.store import RunFolder, iterate_runs
-from arc.runs.timeline import RunRefs, ref_target
 from arc.runs.world import World
+from arc.workspace.git.errors import UnreadableCheckpointError
+from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.repository import Repository
 
 RowStatus: TypeAlias = ShownStatus | Literal["corrupt"]
@@ -117,13 +118,11 @@ def _row(world: World, folder: RunFolder) -> RunRow:
 
 
 def _row_of_refs(repository: Repository, run_id: str) -> RunRow:
-    refs = RunRefs.of(run_id, None)
+    branch = MetadataBranch(repository, run_id)
     try:
         record = record_from_refs(repository, run_id)
-        head = ref_target(repository.pygit2, refs.metadata)
-        data = read_metadata_file(repository.pygit2, head, "checkpoint.json") if head else None
-        progress = _progress(data, f"{refs.metadata}:checkpoint.json")
-    except CorruptError as error:
+        progress = _progress(branch.read("checkpoint.json"), f"{branch.ref}:checkpoint.json")
+    except (CorruptError, UnreadableCheckpointError) as error:
         return RunRow(run_id, run_id, "corrupt", repository=str(_top(repository)), problem=error.message)
     return _filled(record, "interrupted" if record.status in ("created", "running") else record.status, progress)
 

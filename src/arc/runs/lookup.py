@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pygit2
 from rapidfuzz import process
 
 from arc.base.errors import RefusedError
@@ -14,12 +13,12 @@ from arc.base.json import decode
 from arc.runs.errors import AmbiguousRunError, RunIncompleteError, RunNotFoundError
 from arc.runs.records import RUN_SCHEMA, Manifest, RunRecord, ShownStatus
 from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, open_run_folder, parse_checkpoint, run_ids, shown_status
-from arc.runs.timeline import RunRefs, list_refs, ref_target
+from arc.runs.timeline import RunRefs, list_refs
 from arc.runs.world import World
 from arc.workspace.git.errors import BareRepositoryError
+from arc.workspace.git.metadata import METADATA_PREFIX, MetadataBranch
 from arc.workspace.git.repository import Repository
 
-_METADATA_PREFIX = "refs/arc/"
 _SHORTEST_END = 4
 """Ids of runs started together share their beginning; from this many characters on, their end is understood as well."""
 
@@ -75,7 +74,7 @@ def find_known(world: World, prefix: str, directory: Path) -> KnownRun:
         CorruptError: found, but its `run.json` or manifest cannot be read.
     """
     repository = repository_around(directory)
-    wanted = prefix.strip().removeprefix("refs/heads/").removeprefix(RUN_BRANCH_PREFIX).removeprefix(_METADATA_PREFIX).upper()
+    wanted = prefix.strip().removeprefix("refs/heads/").removeprefix(RUN_BRANCH_PREFIX).removeprefix(METADATA_PREFIX).upper()
     at_home = run_ids(world)
     by_ref = ref_run_ids(repository) if repository is not None else []
     run_id = _choose(prefix, wanted, sorted({*at_home, *by_ref}), world)
@@ -100,32 +99,19 @@ def known_by_refs(repository: Repository, run_id: str) -> KnownRun:
 
 def ref_run_ids(repository: Repository) -> list[str]:
     """Ids of the runs that have a metadata branch in this repository, newest first."""
-    names = list_refs(repository.pygit2, _METADATA_PREFIX)
-    return sorted((name.removeprefix(_METADATA_PREFIX) for name in names if "/" not in name.removeprefix(_METADATA_PREFIX)), reverse=True)
-
-
-def read_metadata_file(repo: pygit2.Repository, commit: str, name: str) -> bytes | None:
-    """A file of the tree of a metadata commit, None if it is not there."""
-    found = repo.get(commit)
-    if not isinstance(found, pygit2.Commit):
-        return None
-    try:
-        blob = found.tree[name]
-    except KeyError:
-        return None
-    return blob.data if isinstance(blob, pygit2.Blob) else None
+    names = list_refs(repository.pygit2, METADATA_PREFIX)
+    return sorted((name.removeprefix(METADATA_PREFIX) for name in names if "/" not in name.removeprefix(METADATA_PREFIX)), reverse=True)
 
 
 def record_from_refs(repository: Repository, run_id: str) -> RunRecord:
     """What `run.json` would say, from `manifest.json` and `checkpoint.json` at the head of the metadata branch."""
-    refs = RunRefs.of(run_id, None)
-    head = ref_target(repository.pygit2, refs.metadata)
-    data = read_metadata_file(repository.pygit2, head, "manifest.json") if head is not None else None
-    if head is None or data is None:
-        raise RunIncompleteError(f"`{refs.metadata}` in `{repository.common_dir}` holds no `manifest.json`: it is no run's metadata branch")
-    manifest = decode(data, Manifest, f"{refs.metadata}:manifest.json")
-    stored = read_metadata_file(repository.pygit2, head, "checkpoint.json")
-    checkpoint = parse_checkpoint(stored, f"{refs.metadata}:checkpoint.json") if stored is not None else None
+    branch = MetadataBranch(repository, run_id)
+    data = branch.read("manifest.json")
+    if data is None:
+        raise RunIncompleteError(f"`{branch.ref}` in `{repository.common_dir}` holds no `manifest.json`: it is no run's metadata branch")
+    manifest = decode(data, Manifest, f"{branch.ref}:manifest.json")
+    stored = branch.read("checkpoint.json")
+    checkpoint = parse_checkpoint(stored, f"{branch.ref}:checkpoint.json") if stored is not None else None
     return RunRecord(
         schema=RUN_SCHEMA,
         run_id=run_id,
@@ -144,7 +130,7 @@ def record_from_refs(repository: Repository, run_id: str) -> RunRecord:
         subdirectory=manifest.subdirectory,
         base_sha=manifest.base_sha,
         run_branch=manifest.run_branch,
-        metadata_ref=refs.metadata,
+        metadata_ref=branch.ref,
         forked_from=manifest.forked_from,
         failure=checkpoint.failure if checkpoint else None,
     )

@@ -12,11 +12,12 @@ from dataclasses import replace
 import pygit2
 
 from arc.base.errors import RefusedError
-from arc.runs.lookup import KnownRun, read_metadata_file
+from arc.runs.lookup import KnownRun
 from arc.runs.records import CheckpointFile
 from arc.runs.store import parse_checkpoint
 from arc.runs.timeline import Timeline, TimelineEntry
 from arc.workflow.state import BranchState, FrameState, OpenBlock, RunState
+from arc.workspace.git.metadata import MetadataBranch
 
 
 class StateNotKeptError(RefusedError):
@@ -36,7 +37,7 @@ def state_at(run: KnownRun, timeline: Timeline, entry: TimelineEntry) -> Checkpo
         return _empty(run, entry)
     if entry.metadata is not None and run.repository is not None:
         name = f"{entry.metadata}:checkpoint.json"
-        data = read_metadata_file(run.repository.pygit2, entry.metadata, "checkpoint.json")
+        data = MetadataBranch(run.repository, run.run_id).read("checkpoint.json", entry.metadata)
         if data is not None:
             return _with_commit(parse_checkpoint(data, name), entry)
     stored = run.folder.read_checkpoint() if run.folder is not None else None

@@ -1,0 +1,120 @@
+"""What a run has done, as values: its timeline, the details of one checkpoint, the files that changed, how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from arc.runs.disk_timeline import disk_timeline, merge
+from arc.runs.lookup import KnownRun, NoGitError
+from arc.runs.records import CheckpointFile
+from arc.runs.states import state_at
+from arc.runs.timeline import Timeline, TimelineEntry, git_timeline, start_entry
+from arc.workspace.git.objects import compare_trees, describe_changes, tree_of
+from arc.workspace.git.repository import Repository
+from arc.workspace.protocol import Change
+
+DiffForm: TypeAlias = Literal["patch", "stat", "name-only"]
+
+
+@dataclass(frozen=True)
+class CheckpointDetails:
+    """One checkpoint: its line of the timeline, the whole state, the files that its commit changed, and its node's folder of logs."""
+
+    entry: TimelineEntry
+    state: CheckpointFile
+    changes: tuple[Change, ...]
+    node_folder: Path | None
+
+
+def read_timeline(run: KnownRun) -> Timeline:
+    """The run's timeline from all that is here: its refs, its folder, or both.
+
+    Raises:
+        CorruptError: a checkpoint cannot be read; names the commit or file.
+    """
+    git = git_timeline(run.repository, run.refs) if run.repository is not None else None
+    if git is not None and run.folder is None:
+        return git
+    if run.folder is None:
+        return Timeline(run.run_id, start_entry(run.run_id, run.record.created_at, commit=run.record.base_sha), ())
+    disk = disk_timeline(run.folder, run.record)
+    return merge(git, disk) if git is not None else disk
+
+
+def describe_checkpoint(run: KnownRun, timeline: Timeline, entry: TimelineEntry) -> CheckpointDetails:
+    """Everything about one checkpoint. Raises `StateNotKeptError`, `CorruptError`."""
+    changes = changed_files(run.repository, entry) if run.repository is not None else ()
+    return CheckpointDetails(entry, state_at(run, timeline, entry), changes, _node_folder(run, entry))
+
+
+def changed_files(repository: Repository, entry: TimelineEntry) -> tuple[Change, ...]:
+    """The files that the checkpoint's commit changed against the one before it on its branch; renames are found."""
+    if entry.commit is None or entry.parent is None:
+        return ()
+    return compare(repository, entry.parent, entry.commit)
+
+
+def compare(repository: Repository, old: str, new: str) -> tuple[Change, ...]:
+    """The files that differ between two commits, exact renames found, in order of path. Raises `UnreadableCheckpointError`."""
+    return describe_changes(compare_trees(repository, tree_of(repository, old), tree_of(repository, new)))
+
+
+def count_changed(repository: Repository, entry: TimelineEntry) -> int:
+    """How many paths the checkpoint's commit changed (a rename counts twice). Costs what changed, not what there is."""
+    if entry.commit is None or entry.parent is None:
+        return 0
+    return sum(1 for _ in compare_trees(repository, tree_of(repository, entry.parent), tree_of(repository, entry.commit)))
+
+
+def render_diff(
+    run: KnownRun, old: TimelineEntry, new: TimelineEntry, *, form: DiffForm = "patch", paths: Sequence[str] = (), color: bool = False
+) -> bytes:
+    """What `git diff` shows between two checkpoints, made by plumbing: no configuration, no external program, no pager.
+
+    `paths` are literal, relative to the top of the repository.
+
+    Raises:
+        NoGitError: the run, or one of the two checkpoints, has no commit.
+    """
+    repository = run.need_git("a diff")
+    before, after = need_commit(run, old), need_commit(run, new)
+    options = {
+        "patch": ("--patch", "--find-renames"),
+        "stat": ("--stat=100", "--summary", "--find-renames"),
+        "name-only": ("--name-only", "--no-renames"),
+    }
+    shown = (f"--color={'always' if color else 'never'}", "--no-ext-diff", "--no-textconv", "--submodule=short")
+    return repository.git().run("diff-tree", "-r", *options[form], *shown, before, after, "--", *paths, read_only=True)
+
+
+def need_commit(run: KnownRun, entry: TimelineEntry) -> str:
+    """The commit of a checkpoint's files. Raises `NoGitError` if it has none."""
+    if entry.commit is None:
+        raise NoGitError(f"checkpoint @{entry.ordinal} of run {run.run_id} has no commit: its files are not in Git")
+    return entry.commit
+
+
+def next_command(run: KnownRun) -> str:
+    """What a person can do with this run now, as one command."""
+    run_id = run.run_id
+    match run.status:
+        case "running":
+            return f"arc run logs {run_id} -f"
+        case "waiting":
+            return f"arc run answer {run_id}"
+        case "interrupted" | "created" | "fail" | "canceled":
+            return f"arc run resume {run_id}"
+        case "superseded":
+            return f"arc run show {run.record.superseded_by}"
+        case "success" | "partial_success":
+            return f"git merge {run.record.run_branch}" if run.repository is not None else f"arc run logs {run_id}"
+
+
+def _node_folder(run: KnownRun, entry: TimelineEntry) -> Path | None:
+    if run.folder is None or entry.ordinal == 0:
+        return None
+    folder = run.folder.node_folder(entry.ordinal, entry.path)
+    return folder if folder.is_dir() else None
