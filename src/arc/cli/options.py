@@ -25,9 +25,7 @@ from arc.cli.completion import complete_run, complete_target
 if TYPE_CHECKING:
     from arc.runs.world import World
 
-Run = Annotated[
-    str, typer.Argument(metavar="RUN", help="Run id, or enough of its beginning (or end) to be unique", autocompletion=complete_run)
-]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Run id, or enough of its beginning to be unique", autocompletion=complete_run)]
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="`@N`, a node, or `node@VISIT`", autocompletion=complete_target)]
 OptionalTarget = Annotated[
     str | None,

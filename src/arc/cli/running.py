@@ -1,0 +1,126 @@
+"""Runs the engine for a command: progress, questions, signals, and how the run's end is told.
+
+Signals: the first Ctrl-C (or SIGTERM) cancels the run, which stops its commands, keeps what is saved and can be resumed; the second one
+skips the grace that commands get to stop; the third ends the process at once. Exit status 130 or 143 then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from arc.base.errors import ExitStatus
+from arc.cli import options, ui
+from arc.cli.progress import Progress, seconds
+
+if TYPE_CHECKING:
+    from arc.runs.world import RunResult, World
+
+_GOOD = {"success", "partial_success"}
+_MARKS = {"success": ("✓", "green"), "partial_success": ("~", "yellow"), "fail": ("✗", "red"), "canceled": ("■", "yellow")}
+
+
+class _Stop:
+    """Counts the signals and acts on each."""
+
+    def __init__(self, task: asyncio.Task[RunResult], progress: Progress) -> None:
+        self.task = task
+        self.progress = progress
+        self.number: int | None = None
+        self._count = 0
+
+    def __call__(self, number: int) -> None:
+        self._count += 1
+        self.number = number
+        with self.progress.suspended():
+            if self._count == 1:
+                ui.talk("stopping after the checkpoint… (once more: now)")
+            elif self._count == 2:
+                ui.talk("stopping now")
+            else:
+                os._exit(128 + number)
+        self.task.cancel()
+
+
+def execute(start: Callable[[World], Awaitable[RunResult]]) -> int:
+    """Run `start` in an event loop with progress and signals, then tell how it ended; returns the exit status."""
+    progress = Progress()
+    world = replace(options.world(), observer=progress.observe)
+    if ui.is_interactive():
+        from arc.cli.console import Console
+
+        world = replace(world, console=Console(progress))
+    before = world.clock.monotonic()
+    try:
+        result, stopped = asyncio.run(_supervise(start, world, progress))
+    finally:
+        progress.close()
+    if result is not None:
+        show_result(result, world.clock.monotonic() - before)
+    if stopped is not None:
+        return 128 + stopped
+    return ExitStatus.OK if result is not None and result.status in _GOOD else ExitStatus.FAILED
+
+
+async def _supervise(
+    start: Callable[[World], Awaitable[RunResult]], world: World, progress: Progress
+) -> tuple[RunResult | None, int | None]:
+    async def main() -> RunResult:
+        return await start(world)
+
+    task = asyncio.create_task(main())
+    stop = _Stop(task, progress)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task, stop.number
+    except asyncio.CancelledError:
+        if stop.number is None:
+            raise
+        return None, stop.number
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def result_document(result: RunResult) -> dict[str, object]:
+    """The `--json` form of how a run ended (docs/json.md)."""
+    document = asdict(result)
+    document["logs_dir"] = str(result.logs_dir)
+    document["kept_worktree"] = str(result.kept_worktree) if result.kept_worktree else None
+    document["metadata_ref"] = f"refs/arc/{result.run_id}" if result.run_branch else None
+    document["notices"] = list(result.notices)
+    return document
+
+
+def show_result(result: RunResult, elapsed: float) -> None:
+    """How the run ended, where its work is, and what can be done next."""
+    if ui.state.json:
+        ui.json(result_document(result))
+        return
+    mark, style = _MARKS.get(result.status, ("•", "bold"))
+    words = result.status.replace("_", " ")
+    ui.note("")
+    ui.out(f"{ui.style(f'{mark} {words}', style, 'bold')}  run {result.run_id}  {seconds(elapsed)}")
+    if result.failure:
+        ui.out(f"  {result.failure}")
+    lines: list[tuple[str, str]] = []
+    if result.run_branch:
+        branch = result.run_branch.removeprefix("refs/heads/")
+        lines.append(("look", f"git log -p {branch}"))
+        lines.append(("state", f"arc run show {result.run_id}"))
+        if result.status in _GOOD:
+            lines.append(("merge", f"git merge {branch}"))
+    else:
+        lines.append(("look", f"arc run show {result.run_id}"))
+    if result.status not in _GOOD:
+        lines.append(("resume", f"arc run resume {result.run_id}"))
+    if result.kept_worktree is not None:
+        lines.append(("kept", f"{result.kept_worktree} (it holds work that no commit has)"))
+    for name, text in lines:
+        ui.out(f"  {ui.style(name.ljust(6), 'dim')}  {text}")
