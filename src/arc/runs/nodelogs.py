@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from arc.base.atomic import make_private_directory, write_atomic
@@ -93,8 +94,7 @@ class FolderNodeLog:
         """Write what is held back and close the files. Idempotent; a later `output` opens them again."""
         streams, self._streams = self._streams, {}
         for descriptor, redactor in streams.values():
-            rest = redactor.close()
-            self._guard(lambda descriptor=descriptor, rest=rest: _write(descriptor, rest))
+            self._guard(partial(_write, descriptor, redactor.close()))
             with suppress(OSError):
                 os.close(descriptor)
 

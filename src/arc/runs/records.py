@@ -54,6 +54,8 @@ class RunRecord:
     superseded_by: str | None = None
     failure: str | None = None
     resumed: int = 0
+    snapshot_sha: str | None = None
+    """With `--snapshot-dirty`: the commit that holds the dirty tree as checkpoint 0; the run branch starts there."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Manifest:
     sources: dict[str, str] = field(default_factory=dict)
     forked_from: str | None = None
     arc_version: str = ""
+    snapshot_sha: str | None = None
 
 
 @dataclass(frozen=True)
