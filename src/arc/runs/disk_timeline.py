@@ -18,7 +18,8 @@ from arc.runs.store import RunFolder
 from arc.runs.timeline import CheckpointBrief, Timeline, TimelineEntry, start_entry, with_visits
 
 _ENDED = ("node.completed", "node.failed")
-_SAVED = "checkpoint.saved"
+_SAVED = ("checkpoint.saved", "checkpoint.failed")
+"""The second one says that Git failed: the disk has the checkpoint."""
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ def disk_timeline(folder: RunFolder, record: RunRecord) -> Timeline:
         elif event.event in _ENDED:
             entries.pop(event.ordinal, None)
             entries[event.ordinal] = _entry(folder.run_id, event, visits.get(event.ordinal, 0))
-        elif event.event == _SAVED:
+        elif event.event in _SAVED:
             saved.add(event.ordinal)
     kept = [entry for entry in entries.values() if entry.ordinal != last.ordinal and (entry.ordinal in saved or not saved)]
     if not saved:

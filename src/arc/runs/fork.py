@@ -23,10 +23,12 @@ from arc.base.clock import rfc3339
 from arc.base.errors import RefusedError
 from arc.base.faults import declare_faults, fault
 from arc.base.json import JsonValue, decode, encode
+from arc.base.redact import Redactor
 from arc.runs.artifacts import ArtifactStore, map_values
 from arc.runs.history import read_timeline
 from arc.runs.lookup import KnownRun
 from arc.runs.records import CheckpointFile, Manifest, RunRecord
+from arc.runs.redaction import stored_config
 from arc.runs.states import branch_tip, map_block, open_branches, run_commit_at, state_at
 from arc.runs.store import RunFolder, create_run_folder
 from arc.runs.targets import find_text
@@ -98,9 +100,8 @@ def fork_at(source: KnownRun, timeline: Timeline, entry: TimelineEntry, request:
     now = rfc3339(world.clock.now())
     stored = state_at(source, timeline, entry)
     state = _renamed(stored, source.run_id, run_id, timestamp=now if entry.ordinal == 0 else stored.timestamp)
-    if commit is not None:
-        state = replace(state, git_commit_sha=commit if entry.frame == "" or entry.ordinal == 0 else state.git_commit_sha)
     record = _record(source.record, entry, refs, state, request, now, with_git=commit is not None)
+    record = replace(record, config=stored_config(record.config, Redactor.from_environment(world.environ)))
     folder = create_run_folder(world, run_id, request.logs_dir)
     record = replace(record, worktree=str(folder.worktree) if commit is not None else None)
     try:

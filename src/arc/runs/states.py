@@ -12,6 +12,7 @@ from dataclasses import replace
 import pygit2
 
 from arc.base.errors import RefusedError
+from arc.runs.checkpoints import place_commit, with_root
 from arc.runs.lookup import KnownRun
 from arc.runs.records import CheckpointFile
 from arc.runs.store import parse_checkpoint
@@ -104,13 +105,7 @@ def map_block(
 def _with_commit(checkpoint: CheckpointFile, entry: TimelineEntry) -> CheckpointFile:
     if entry.commit is None:
         return checkpoint
-    if not entry.frame:
-        return replace(checkpoint, git_commit_sha=entry.commit)
-
-    def known(frame: FrameState) -> FrameState:
-        return replace(frame, git_commit_sha=entry.commit) if frame.prefix == entry.frame else frame
-
-    return replace(checkpoint, open_block=map_block(checkpoint.open_block, known, lambda branch: branch))
+    return with_root(checkpoint, place_commit(checkpoint.to_state().root, entry.frame, entry.commit))
 
 
 def _empty(run: KnownRun, entry: TimelineEntry) -> CheckpointFile:

@@ -215,8 +215,8 @@ def git_timeline(repository: HasPygit2, refs: RunRefs) -> Timeline | None:
         if known is None:
             entries[entry.ordinal] = _placed(repo, entry, matched)
         elif known.commit is None and matched is not None:
-            # The newer metadata commit only closed the run: the files' commit names this one.
-            entries[entry.ordinal] = replace(known, commit=matched[0], parent=matched[1], metadata=entry.metadata)
+            # The newer metadata commit closed the run (its state counts); the commit of the files names this older one.
+            entries[entry.ordinal] = replace(known, commit=matched[0], parent=matched[1])
     assert oldest is not None
     return Timeline(refs.run_id, _start_entry(refs, oldest), with_visits(tuple(entries.values())[::-1]))
 
