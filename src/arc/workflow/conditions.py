@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -102,13 +102,17 @@ class Condition:
         return frozenset(each.value for each in clauses if isinstance(each, Comparison) and each.key in _OUTCOME_KEYS)
 
 
-def parse_condition(text: str, position: Position, locator: Locator | None = None) -> Condition:
+def parse_condition(
+    text: str, position: Position, locator: Locator | None = None, expand: Callable[[str, int], str] | None = None
+) -> Condition:
     """Parse a condition. `position` is where the text starts; `locator` gives exact places where the text is not verbatim in the file.
+
+    `expand(value, offset)` replaces variables in the values compared with (after the structure is known: no value can change it).
 
     Raises:
         WorkflowError: rule `condition_syntax`; also for a `matches` pattern that is no regular expression.
     """
-    return _Parser(text, locator or PlainLocator(text, position)).parse()
+    return _Parser(text, locator or PlainLocator(text, position), expand or (lambda value, _: value)).parse()
 
 
 # --- parsing ---------------------------------------------------------------------------------------------------------
@@ -136,9 +140,10 @@ class _Token:
 class _Parser:
     """Recursive descent; depth is bounded, chains of `&&` and `||` are loops."""
 
-    def __init__(self, text: str, locator: Locator) -> None:
+    def __init__(self, text: str, locator: Locator, expand: Callable[[str, int], str]) -> None:
         self.text = text
         self.locator = locator
+        self.expand = expand
         self.tokens = list(self.tokenize())
         self.index = 0
         self.depth = 0
@@ -239,6 +244,7 @@ class _Parser:
             raise self.unexpected("a value (a word, or text in quotes)")
         self.index += 1
         text = _QUOTED_ESCAPE.sub(r"\1", value.text[1:-1]) if value.kind == "quoted" else value.text
+        text = self.expand(text, value.offset + (value.kind == "quoted"))
         return Comparison(token.text, operator, text, self.pattern(text, value) if operator == "matches" else None)
 
     def operator(self) -> Operator | None:

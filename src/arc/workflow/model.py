@@ -127,6 +127,8 @@ class Workflow:
     attributes: Mapping[str, Value] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Diagnostic, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """The run's inputs (`-i KEY=VALUE`), as they were used for `$name`."""
 
     def outgoing(self, node_id: str) -> tuple[Edge, ...]:
         """Edges that leave a node, in the order of the file."""
