@@ -1,1 +1,1 @@
-"""The workspace of runs: a Git worktree on its own branch, captured by plumbing only."""
+"""The Git kind of workspace: a worktree per run, a private index, commits by plumbing, both refs moved in one transaction."""

@@ -1,0 +1,150 @@
+"""A Git repository as arc sees it: where its parts are, what HEAD is, whether the checkout is dirty. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pygit2
+from pygit2 import Signature
+from pygit2.enums import ConfigLevel, Option
+
+from arc.base.errors import NotFoundError
+from arc.base.git import IDENTITY_EMAIL, IDENTITY_NAME, Git, person_settings
+from arc.workspace.git.errors import BareRepositoryError, BrokenRepositoryError, UntrustedRepositoryError
+from arc.workspace.git.status import DirtyReport, parse_status
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A checkout of a Git repository (main or linked worktree).
+
+    `git_dir` is this checkout's own administrative folder, `common_dir` the repository's, `top` the root of its files, `prefix` the
+    posix path from `top` to where the search began ("." = the top). `trusted`: the owner check was answered by the person's configuration.
+    """
+
+    git_dir: Path
+    common_dir: Path
+    top: Path
+    prefix: str = "."
+    trusted: bool = False
+
+    @classmethod
+    def discover(cls, path: Path) -> Repository | None:
+        """The checkout that holds `path`, None if there is none.
+
+        Raises:
+            BareRepositoryError: it is bare, or `path` is inside the repository's own folder.
+            UntrustedRepositoryError: it belongs to somebody else.
+            BrokenRepositoryError: git cannot read it.
+        """
+        trusted = False
+        question = ("rev-parse", "--is-inside-work-tree", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
+        result = Git(path).finish(*question, check=False)
+        if b"dubious ownership" in result.stderr:
+            trusted = _person_trusts(path)
+            if not trusted:
+                raise UntrustedRepositoryError(
+                    f"the repository at `{path}` belongs to another user",
+                    hints=("to trust it: `git config --global --add safe.directory DIRECTORY`", "or start arc as its owner"),
+                )
+            result = Git(path, trusted=True).finish(*question, check=False)
+        if result.returncode != 0:
+            stderr = result.stderr.decode(errors="replace")
+            if "not a git repository" in stderr and "gitdir" not in stderr and "(null)" not in stderr:
+                return None
+            raise BrokenRepositoryError(f"git cannot read the repository at `{path}`", details=tuple(stderr.splitlines()[:5]))
+        lines = os.fsdecode(result.stdout).split("\n")
+        if lines[0] != "true":
+            raise BareRepositoryError(
+                f"`{path}` is a bare repository or a repository's own folder: there are no files to work on",
+                hints=("make a worktree of it: `git worktree add DIRECTORY`, and start there",),
+            )
+        git = Git(path, trusted=trusted)
+        top = git.line("rev-parse", "--show-toplevel")
+        prefix = git.line("rev-parse", "--show-prefix").rstrip("/") or "."
+        return cls(Path(lines[1]), Path(lines[2]).resolve(), Path(top), prefix, trusted)
+
+    @classmethod
+    def at(cls, common_dir: Path) -> Repository:
+        """The repository with this common folder, without a checkout of its own (for refs and objects)."""
+        return cls(common_dir, common_dir, common_dir)
+
+    @cached_property
+    def pygit2(self) -> pygit2.Repository:
+        """The objects and refs of the repository, in this process; no system, user or environment configuration applies."""
+        isolate_libgit2()
+        return pygit2.Repository(str(self.common_dir), pygit2.enums.RepositoryOpenFlag.NO_SEARCH)
+
+    def git(self, *, settings: tuple[str, ...] = ()) -> Git:
+        """The git program on the repository itself (no files, no index)."""
+        return Git(self.common_dir, git_dir=self.common_dir, settings=("core.bare=true", *settings), trusted=self.trusted)
+
+    def checkout_git(self, *, index: Path | None = None, settings: tuple[str, ...] = ()) -> Git:
+        """The git program on this checkout, with another index if given."""
+        return Git(self.top, git_dir=self.git_dir, work_tree=self.top, index=index, settings=settings, trusted=self.trusted)
+
+    def head_commit(self) -> str | None:
+        """The commit HEAD stands for; None while there is no commit yet."""
+        result = self.checkout_git().finish("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False, read_only=True)
+        return result.stdout.decode().strip() or None
+
+    def head_ref(self) -> str | None:
+        """The full name of the branch HEAD is on; None when it is detached."""
+        result = self.checkout_git().finish("symbolic-ref", "--quiet", "HEAD", check=False, read_only=True)
+        return os.fsdecode(result.stdout).strip() or None
+
+    def resolve(self, revision: str) -> str:
+        """The commit a revision stands for, as 40 (64) hex digits.
+
+        Raises:
+            NotFoundError: there is no such commit.
+        """
+        result = self.checkout_or_bare().finish(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", check=False, read_only=True
+        )
+        if result.returncode != 0:
+            raise NotFoundError(f"there is no commit `{revision}` in the repository at `{self.common_dir}`")
+        return result.stdout.decode().strip()
+
+    def checkout_or_bare(self) -> Git:
+        """The git program for questions about revisions, whether or not this object stands for a checkout."""
+        return self.git() if self.git_dir == self.top else self.checkout_git()
+
+    def ref(self, name: str) -> str | None:
+        """The commit that a full ref name points to, None if there is no such ref. Read afresh from disk."""
+        reference = self.pygit2.references.get(name)
+        return None if reference is None else str(reference.resolve().target)
+
+    def is_dirty(self) -> DirtyReport:
+        """Uncommitted work here: tracked changes, untracked files; not what is ignored, also by the person's own ignore file."""
+        ignore = person_settings(self.top, "core.excludesFile").get("core.excludesFile") or (str(Path.home() / ".config/git/ignore"),)
+        local = self.checkout_git().finish("config", "--local", "core.excludesFile", check=False)
+        settings = () if local.returncode == 0 else (f"core.excludesFile={ignore[-1]}",)
+        output = self.checkout_git(settings=settings).run(
+            "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=none", read_only=True
+        )
+        return DirtyReport.from_status(parse_status(output))
+
+    def signature(self) -> Signature:
+        """arc's identity with the present time; never the person's."""
+        return Signature(IDENTITY_NAME, IDENTITY_EMAIL)
+
+
+def isolate_libgit2() -> None:
+    """Turn off everything libgit2 would read from outside the repository. Idempotent; it holds for the whole process."""
+    for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL, ConfigLevel.PROGRAMDATA):
+        pygit2.option(Option.SET_SEARCH_PATH, level, "")
+    pygit2.option(Option.SET_OWNER_VALIDATION, False)
+
+
+def _person_trusts(path: Path) -> bool:
+    """Whether the person's configuration names this directory (or `*`, or a parent with `/*`) as safe."""
+    place = path.resolve()
+    trusted: set[str] = set()
+    for value in person_settings(Path("/"), "safe.directory").get("safe.directory", ()):
+        trusted = set() if value == "" else trusted | {value}
+    parents = [str(parent) for parent in (place, *place.parents)]
+    return "*" in trusted or any(parent in trusted or f"{parent}/*" in trusted for parent in parents)
