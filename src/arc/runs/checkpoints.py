@@ -156,7 +156,7 @@ class CheckpointWriter:
         update = self._metadata.prepare(self._metadata_files(file, new), f"checkpoint {record.ordinal}: {record.path} ({record.status})")
         fault("checkpoint.metadata")
         message = format_message(self._folder.run_id, record.path, record.status, count_completed(root), update.new)
-        commit = workspace.commit(staged, message, [update])
+        commit = workspace.checkpoint(staged, message, [update])
         self._committed |= new
         fault("checkpoint.refs")
         return Committed(commit, update.new or "", staged.tree, staged.parent)
