@@ -129,11 +129,12 @@ class NodeReader:
         """Each part by itself: the node's own attribute, the stylesheet, the run's configuration, the graph's default."""
         style = self.stylesheet.properties(node.id, node_type, node.classes)
         given = self.choice
+        effort: str | None = values.choice("reasoning_effort", None)
         tokens = int(style["max_tokens"]) if "max_tokens" in style else given.max_tokens
         return ModelChoice(
             model=values.optional_text("llm_model") or style.get("model") or given.model or self.default_model,
             provider=values.optional_text("llm_provider") or style.get("provider") or given.provider or self.default_provider,
-            reasoning_effort=values.choice("reasoning_effort", None) or style.get("reasoning_effort") or given.reasoning_effort,
+            reasoning_effort=effort or style.get("reasoning_effort") or given.reasoning_effort,
             max_tokens=values.integer("max_tokens", tokens),
             backend=values.optional_text("backend") or style.get("backend") or given.backend,
         )

@@ -69,7 +69,7 @@ class _Resolver:
         self._children: dict[tuple[str, str], Workflow | None] = {}
 
     def graph(self, syntax: GraphSyntax, *, base: str, chain: tuple[str, ...], goal: str | None, default_goal: str = "") -> Workflow | None:
-        """One graph. `base` is its directory as seen from the outermost file, `chain` the child files around it, `goal` replaces its own."""
+        """One graph. `base` is its directory as seen from the outermost file, `chain` the child files around it, `goal` the run's."""
         variables = Variables({name: value for name, value in self.inputs.inputs.items() if name != "goal"}, self.findings.add)
         reader = Reader(SourceText(syntax.source, syntax.file), self.findings, variables)
         own_goal = syntax.attributes.get("goal")
