@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -51,6 +51,8 @@ class AgentRequest:
     tools: bool = True
     choice: ModelChoice = field(default_factory=ModelChoice)
     timeout: float | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Set for every program that is started to answer (`ARC_RUN_ID`, `ARC_NODE_ID`, ...)."""
 
 
 @dataclass(frozen=True)

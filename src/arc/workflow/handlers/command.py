@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -71,23 +70,15 @@ def interpreter(language: Literal["shell", "python"], script: str) -> tuple[str,
 
 
 def node_environment(call: NodeCall) -> dict[str, str]:
-    """What a program started for a node learns about the run: `ARC_RUN_ID`, `ARC_NODE_ID`, ..., and `ARC_INPUT_<NAME>` for each input."""
-    inputs = {
-        "ARC_INPUT_" + re.sub(r"[^A-Z0-9]", "_", key.removeprefix("inputs.").upper()): value
-        if isinstance(value, str)
-        else json.dumps(value)
-        for key, value in call.context.items()
-        if key.startswith("inputs.")
-    }
+    """What a program started for a node learns about the run. (`ARC_INPUT_<NAME>`, for each input, is in the run's own environment.)"""
     return {
         "ARC_RUN_ID": call.services.run_id,
-        "ARC_GOAL": call.workflow.goal,
+        "ARC_GOAL": call.workflow.goal.replace("\0", ""),
         "ARC_NODE_ID": call.node.id,
         "ARC_NODE_PATH": call.path,
         "ARC_ORDINAL": str(call.ordinal),
         "ARC_VISIT": str(call.visit),
         "ARC_ATTEMPT": str(call.attempt),
-        **{name: value.replace("\0", "") for name, value in inputs.items()},
     }
 
 

@@ -9,6 +9,7 @@ COMMAND_TRUNCATED = "command.truncated"
 AGENT_PROMPT = "agent.prompt"
 AGENT_REPLY = "agent.reply"
 AGENT_OUTPUT = "agent.output"
+AGENT_EDIT = "agent.edit"
 AGENT_ROUTING_IGNORED = "agent.routing_ignored"
 HUMAN_ASKED = "human.asked"
 HUMAN_ANSWERED = "human.answered"
@@ -25,6 +26,7 @@ HANDLER_EVENTS: dict[str, str] = {
     AGENT_PROMPT: "A backend is asked. `backend`, `model`, `thread`, `attempt`, `bytes`.",
     AGENT_REPLY: "It has answered. `backend`, `bytes`, `duration_ms`, and `usage` where the backend says so.",
     AGENT_OUTPUT: "Something that a backend tells while it works. `stream`, `text`, or what the backend has.",
+    AGENT_EDIT: "The scripted backend changed a file. `path`.",
     AGENT_ROUTING_IGNORED: "A reply looks as if it wanted to choose the way, but that part could not be used. `reason`.",
     HUMAN_ASKED: "A person is asked. `question`, `choices` (key, label, target), `freeform`, `default`, `timeout_ms`.",
     HUMAN_ANSWERED: "An answer was taken. `text`, `source`, `label`, `target`.",

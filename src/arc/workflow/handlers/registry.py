@@ -19,8 +19,10 @@ from typing import TypeAlias, cast
 
 from arc.workflow.engine.doors import Handler, NodeCall
 from arc.workflow.failures import HandlerError
+from arc.workflow.handlers.agent import AgentHandler
 from arc.workflow.handlers.command import CommandHandler
 from arc.workflow.handlers.errors import HandlerLoadError, UnknownTypeError
+from arc.workflow.handlers.human import HumanHandler
 from arc.workflow.handlers.simple import PassHandler, WaitHandler
 from arc.workflow.model import NODE_TYPES
 from arc.workflow.outcome import Outcome
@@ -96,6 +98,9 @@ def default_registry() -> HandlerRegistry:
             "conditional": PassHandler(),
             "wait": WaitHandler(),
             "command": CommandHandler(),
+            "agent": AgentHandler(tools=True),
+            "prompt": AgentHandler(tools=False),
+            "human": HumanHandler(),
         }
     )
 
