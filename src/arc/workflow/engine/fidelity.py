@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from arc.base.json import JsonValue
 from arc.workflow.model import Edge, Fidelity, Node, Workflow
 from arc.workflow.outcome import Outcome
-from arc.workflow.text import one_line, shortened
+from arc.workflow.shorten import one_line, shortened
 
 CHARACTERS_PER_TOKEN = 4
 SUMMARY_TOKENS = {"summary:low": 600, "summary:medium": 1_500, "summary:high": 3_000}

@@ -18,7 +18,7 @@ from arc.workflow.handlers.event_names import AGENT_OUTPUT, AGENT_PROMPT, AGENT_
 from arc.workflow.handlers.routing import Routing, routing_in_text
 from arc.workflow.model import Node, Workflow
 from arc.workflow.outcome import Failure, Outcome, Status
-from arc.workflow.text import shortened
+from arc.workflow.shorten import shortened
 
 LAST_RESPONSE_LENGTH = 200
 """Characters of the reply in the context key `last_response`; `response.<node>` has all of it."""
