@@ -1,1 +1,7 @@
-"""Lint rules for workflows: each with an id, a severity and a position."""
+"""Lint rules of the workflow language: one small function per rule, all listed in `arc.workflow.lint.rules.RULES`."""
+
+from __future__ import annotations
+
+from arc.workflow.lint.rules import RULES, Rule, lint
+
+__all__ = ["RULES", "Rule", "lint"]
