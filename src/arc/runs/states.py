@@ -12,6 +12,8 @@ from dataclasses import replace
 import pygit2
 
 from arc.base.errors import RefusedError
+from arc.base.json import JsonValue
+from arc.runs.artifacts import ArtifactStore, load
 from arc.runs.checkpoints import place_commit, with_root
 from arc.runs.lookup import KnownRun
 from arc.runs.records import CheckpointFile
@@ -48,6 +50,32 @@ def state_at(run: KnownRun, timeline: Timeline, entry: TimelineEntry) -> Checkpo
     raise StateNotKeptError(
         f"run {run.run_id} has no stored state for @{entry.ordinal} ({entry.path}): a checkpoint without Git is on disk only, and{kept}"
     )
+
+
+def frame_of(checkpoint: CheckpointFile, prefix: str) -> FrameState | None:
+    """The frame with this prefix in the state; None if it is closed by then."""
+    waiting = [checkpoint.to_state().root]
+    while waiting:
+        frame = waiting.pop()
+        if frame.prefix == prefix:
+            return frame
+        if frame.open_block is not None:
+            waiting += [branch.frame for branch in frame.open_block.branches]
+            waiting += [frame.open_block.child] if frame.open_block.child is not None else []
+    return None
+
+
+def whole_value(run: KnownRun, entry: TimelineEntry, value: JsonValue) -> JsonValue:
+    """A context value with its artifact loaded, from the metadata branch or the run folder. Raises `ArtifactMissingError`."""
+
+    def read(name: str) -> bytes | None:
+        if entry.metadata is not None and run.repository is not None:
+            data = MetadataBranch(run.repository, run.run_id).read(name, entry.metadata)
+            if data is not None:
+                return data
+        return ArtifactStore(run.folder.artifacts).read(name) if run.folder is not None else None
+
+    return load(FrameState(context_values={"value": value}), read).context_values["value"]
 
 
 def run_commit_at(run: KnownRun, timeline: Timeline, entry: TimelineEntry) -> str | None:

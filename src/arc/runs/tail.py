@@ -78,6 +78,9 @@ def follow(run: KnownRun, tail: Tail, *, wait: Callable[[], None]) -> Iterator[l
             yield "finished"
             return
         if status in ("interrupted", "superseded"):
+            # Between the two looks it may have finished in order: then its record says so, and the next round reads the rest.
+            if folder.read_record().status not in ("created", "running"):
+                continue
             yield "interrupted"
             return
         wait()

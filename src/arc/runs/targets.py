@@ -11,7 +11,7 @@ before it (`review/lint`, `fan:left/build`). Without a visit the latest one is m
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -160,11 +160,13 @@ def _find_node(timeline: Timeline, target: NodeTarget) -> TimelineEntry:
 
 
 def _nearest(path: str, entries: Sequence[TimelineEntry]) -> tuple[str, ...]:
-    names = sorted({entry.path for entry in entries} | {entry.node for entry in entries})
-    found = process.extract(path, names, scorer=fuzz.ratio, limit=3, score_cutoff=55)
-    if not found:
-        return ()
-    return ("did you mean " + " or ".join(f"`{name}`" for name, _, _ in found) + "?",)
+    return closest(path, {entry.path for entry in entries} | {entry.node for entry in entries})
+
+
+def closest(word: str, names: Iterable[str]) -> tuple[str, ...]:
+    """A hint that names the (at most three) names most like a word; none if nothing is like it."""
+    found = process.extract(word, sorted(names), scorer=fuzz.ratio, limit=3, score_cutoff=55)
+    return ("did you mean " + " or ".join(f"`{name}`" for name, _, _ in found) + "?",) if found else ()
 
 
 def _what_exists(timeline: Timeline) -> tuple[str, ...]:

@@ -1,0 +1,76 @@
+"""`arc run list`: the runs of this home and of the repository around, newest first."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arc.base.errors import UsageError
+from arc.cli import options, ui
+from arc.cli.run_view import STATUS_STYLES, duration_text
+
+if TYPE_CHECKING:
+    from arc.runs.listing import RunRow
+
+STATUSES = ("created", "running", "waiting", "interrupted", "success", "partial_success", "fail", "canceled", "superseded", "corrupt")
+Status = Annotated[
+    list[str] | None, typer.Option("--status", metavar="STATUS", help=f"Only these (can be repeated): {', '.join(STATUSES)}")
+]
+Here = Annotated[bool, typer.Option("--here", help="Only runs of the repository (or folder) one stands in")]
+All = Annotated[bool, typer.Option("--all", help="Runs that a rewind superseded too")]
+
+
+def command(status: Status = None, here: Here = False, all: All = False) -> None:
+    """List runs, newest first
+
+    All runs of this home, and those whose refs the current repository has (a clone that fetched them). A run whose process died is
+    interrupted. RUN in other commands is any beginning of the id that is unique; the shortest one is shown.
+
+    \b
+    Examples:
+      arc run list
+      arc run list --here --status interrupted
+      arc run list --json
+    """
+    from arc.runs.listing import list_runs
+
+    for name in status or ():
+        if name not in STATUSES:
+            raise UsageError(f"`{name}` is no status of a run", hints=(f"one of {', '.join(STATUSES)}",))
+    rows = list_runs(options.world(), Path.cwd(), here=here, superseded=all, statuses=status or ())
+    if ui.state.json:
+        ui.json({"runs": [row.document() for row in rows]})
+        return
+    if not rows:
+        ui.note("no runs" + (" here" if here else ""))
+        return
+    now = datetime.now(UTC)
+    columns = ("run", "status", "workflow", "goal", "done", "started", "took", "where")
+    shown = [_cells(row, now) for row in rows]
+    styles = [["bold", STATUS_STYLES.get(row.status, ""), "", "", "", "dim", "", "dim"] for row in rows]
+    ui.table(columns, shown, right=("done", "took"), styles=styles)
+    for row in rows:
+        if row.problem:
+            ui.warn(f"run {row.run_id}: {row.problem}")
+
+
+def _cells(row: RunRow, now: datetime) -> list[str]:
+    from arc.base.paths import tilde
+    from arc.cli.completion import age
+    from arc.cli.progress import first_line
+
+    started = f"{age(row.created_at, now)} ago" if row.created_at else ""
+    return [
+        row.short_id,
+        row.status.replace("_", " "),
+        first_line(row.workflow, 20),
+        first_line(row.goal, 32),
+        str(row.nodes_done) if row.status != "corrupt" else "",
+        started,
+        duration_text(row.duration_ms),
+        tilde(row.repository or row.logs_dir or "", os.environ),
+    ]
