@@ -60,10 +60,13 @@ RUN_VARIABLE = "ARC_RUN_ID"
 _ALWAYS_PASSED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR"})
 
 
-def open_workspace(live: LiveRun) -> Opened:
-    """The run's workspace. Blocks. What a crash left out of refs and worktree is made here, so start and resume share this door."""
+def open_workspace(live: LiveRun, *, expected: str | None = None) -> Opened:
+    """The run's workspace. Blocks. What a crash left out of refs and worktree is made here, so start and resume share this door.
+
+    `expected` is the commit of the last checkpoint on the run branch, if known.
+    """
     if live.record.mode == "git":
-        return _open_git(live)
+        return _open_git(live, expected)
     if live.record.mode == "dry_run":
         scratch = live.folder.path / "scratch"
         scratch.mkdir(mode=0o700, exist_ok=True)
@@ -75,7 +78,7 @@ def _directory(live: LiveRun) -> Path:
     return Path(live.record.start_directory)
 
 
-def _open_git(live: LiveRun) -> Opened:
+def _open_git(live: LiveRun, expected: str | None) -> Opened:
     repository, record = live.repository, live.record
     assert repository is not None
     assert record.run_branch is not None
@@ -92,6 +95,7 @@ def _open_git(live: LiveRun) -> Opened:
             exclude_globs=live.config.checkpoint.exclude_globs,
             sandboxes=sandboxes(live),
             notices=live.tell,
+            expected=expected,
         )
     except (ArcError, OSError):
         if made:  # nothing was done yet: no ref is left behind
