@@ -300,7 +300,10 @@ class ScriptedHandler:
 
 @dataclass
 class Bench:
-    """One run's world. `script` maps a node's path or id to an outcome, a list (by visit, the last one repeated) or a function of the call."""
+    """One run's world.
+
+    `script` maps a node's path or id to an outcome, a list (by visit, the last one repeated) or a function of the call.
+    """
 
     flow: Workflow
     script: Mapping[str, Outcome | list[Outcome] | Step] = field(default_factory=dict)
@@ -347,6 +350,14 @@ class Bench:
 
     def run(self, resume: RunState | None = None) -> RunState:
         return asyncio.run(self.go(resume))
+
+    async def reached(self, path: str) -> None:
+        """Wait until the node has begun."""
+        for _ in range(10_000):
+            if path in self.executed:
+                return
+            await asyncio.sleep(0)
+        raise AssertionError(f"{path} was not reached: {self.executed}")
 
     def names(self) -> list[str]:
         return [event.name for event in self.events]

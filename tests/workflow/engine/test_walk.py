@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from arc.base.json import JsonValue
 from arc.workflow.engine.doors import HookVerdict, NodeCall
 from arc.workflow.failures import HandlerError
 from arc.workflow.outcome import Outcome
@@ -76,10 +77,10 @@ def test_the_context_tells_where_the_walk_stands() -> None:
 
 
 def test_a_handler_cannot_change_the_engines_values_through_what_it_got_or_gave() -> None:
-    given: list[object] = [1]
+    given: list[JsonValue] = [1]
 
     def a(call: NodeCall) -> Outcome:
-        return ok(context_updates={"list": given})  # type: ignore[dict-item]
+        return ok(context_updates={"list": given})
 
     def b(call: NodeCall) -> Outcome:
         given.append(2)
@@ -157,8 +158,7 @@ def test_cancellation_ends_the_node_and_is_passed_on() -> None:
 
     async def scene() -> None:
         task = asyncio.create_task(bench.go())
-        while "b" not in bench.executed:
-            await asyncio.sleep(0)
+        await bench.reached("b")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
