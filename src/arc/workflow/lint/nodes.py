@@ -159,7 +159,12 @@ def max_visits_zero(view: View) -> Iterator[Finding]:
 
 def model_needed(view: View) -> Iterator[Finding]:
     """Says once that the workflow needs a model to run."""
-    asking = list(view.of_type("agent", "prompt"))
+    asking = [
+        node
+        for node in view.syntax.nodes.values()
+        if view.types.get(node.id) in ("agent", "prompt")
+        or (view.types.get(node.id) == "parallel.fan_in" and text(node.attributes, "prompt"))
+    ]
     if asking:
         names = ", ".join(f"`{node.id}`" for node in asking[:4]) + (f" and {len(asking) - 4} more" if len(asking) > 4 else "")
         yield Finding(

@@ -39,7 +39,10 @@ def blocks(view: View) -> Mapping[str, tuple[frozenset[str], ...]]:
 
 
 def parallel_needs_fan_in(view: View) -> Iterator[Finding]:
-    """All branches of a parallel block meet in one fan-in node."""
+    """All branches of a parallel block meet in one fan-in node, where a conflict is an outcome that edges can route.
+
+    Without one, arc merges where the ways meet; a branch that leads elsewhere goes on alone, as far as the exit.
+    """
     for node_id, branches in blocks(view).items():
         edges = view.outgoing(node_id)
         position = view.syntax.nodes[node_id].position
@@ -47,7 +50,7 @@ def parallel_needs_fan_in(view: View) -> Iterator[Finding]:
             continue  # dead_end reports it
         if not any(branches):
             yield Finding(
-                f"the branches of parallel node `{node_id}` never meet",
+                f"the branches of parallel node `{node_id}` meet in no fan-in node: a conflict between them cannot be routed",
                 position,
                 hint="lead every branch to one node of `type=parallel.fan_in` (or `shape=tripleoctagon`)",
             )
@@ -62,9 +65,9 @@ def parallel_needs_fan_in(view: View) -> Iterator[Finding]:
         together = [meeting for meeting in branches if meeting]
         if not frozenset.intersection(*together):
             yield Finding(
-                f"the branches of parallel node `{node_id}` meet in different nodes: {_names(frozenset().union(*together))}",
+                f"the branches of parallel node `{node_id}` meet in different fan-in nodes: {_names(frozenset().union(*together))}",
                 position,
-                hint="lead every branch to the same fan-in node",
+                hint="lead every branch to the same one",
             )
 
 
@@ -92,15 +95,15 @@ def parallel_single_branch(view: View) -> Iterator[Finding]:
 
 
 def parallel_edge_conditions(view: View) -> Iterator[Finding]:
-    """Every edge of a parallel node starts a branch; a condition on it decides nothing."""
+    """A condition on an edge of a parallel node decides whether that branch starts; if none starts, the block fails."""
     for node in view.of_type("parallel"):
-        for edge in view.outgoing(node.id):
-            if view.has_condition(edge):
-                yield Finding(
-                    f"the condition of `{edge.source} -> {edge.target}` is ignored: a parallel node starts all its branches",
-                    edge.attributes["condition"].name_position,
-                    hint="put a `conditional` node in front of the block, or at the beginning of the branch",
-                )
+        edges = view.outgoing(node.id)
+        if edges and all(view.has_condition(edge) for edge in edges):
+            yield Finding(
+                f"every branch of parallel node `{node.id}` has a condition: if none of them holds, the block fails",
+                edges[0].attributes["condition"].name_position,
+                hint="leave one branch without a condition, or lead around the block from the node before it",
+            )
 
 
 def join_count_possible(view: View) -> Iterator[Finding]:

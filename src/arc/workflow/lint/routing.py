@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 
 from rapidfuzz import process
 
 from arc.workflow.conditions import AllOf, Comparison, Condition, Expression, Facts, Not, Truth
+from arc.workflow.handlers.choices import split_label
 from arc.workflow.lint.view import Finding, View, flag, text
 from arc.workflow.outcome import STATUS_WORDS
 from arc.workflow.syntax import EdgeSyntax
 
 _ENDINGS = ("success", "partial_success", "fail", "skipped")
 """The statuses with which a node can end (`retry` is used up before routing)."""
-
-_ACCELERATOR = re.compile(r"^\s*(?:\[(?P<bracket>[^\]\s]+)\]\s*|(?P<paren>\w)\)\s+|(?P<dash>\w)\s+-\s+)(?P<label>.*)$", re.DOTALL)
 
 
 def all_conditional_edges(view: View) -> Iterator[Finding]:
@@ -26,7 +24,7 @@ def all_conditional_edges(view: View) -> Iterator[Finding]:
     """
     for node in view.syntax.nodes.values():
         edges = view.outgoing(node.id)
-        if not edges or view.types.get(node.id) in ("parallel", "exit") or not all(view.has_condition(edge) for edge in edges):
+        if not edges or view.types.get(node.id) in ("parallel", "exit", "human") or not all(view.has_condition(edge) for edge in edges):
             continue
         conditions = [view.conditions[edge.index] for edge in edges if edge.index in view.conditions]
         if len(conditions) < len(edges):
@@ -173,19 +171,21 @@ def human_without_choices(view: View) -> Iterator[Finding]:
 
 
 def human_default_exists(view: View) -> Iterator[Finding]:
-    """`human.default_choice` names the label or the target of one of the gate's edges."""
+    """`human.default_choice` names a choice of its gate: by key, label or target."""
     for node in view.syntax.nodes.values():
         attribute = node.attributes.get("human.default_choice")
-        if attribute is None:
+        if attribute is None or "$" in str(attribute.value):
             continue
-        edges = view.outgoing(node.id)
-        known = {edge.target.lower() for edge in edges} | {choice_label(edge).lower() for edge in edges}
-        known |= {choice_key(edge).lower() for edge in edges} | {text(edge.attributes, "label").lower() for edge in edges}
-        if str(attribute.value).strip().lower() not in known - {""}:
+        choices = [edge for edge in view.outgoing(node.id) if not flag(edge.attributes, "freeform")]
+        known: set[str] = set()
+        for edge in choices:
+            key, label = split_label(text(edge.attributes, "label"))
+            known |= {_folded(word) for word in (key or "", label, text(edge.attributes, "label"), edge.target, choice_label(view, edge))}
+        if _folded(str(attribute.value)) not in known - {""}:
             yield Finding(
                 f"`human.default_choice` of `{node.id}` is `{attribute.value}`, which is no choice of this gate",
                 attribute.value_position,
-                expected=tuple(dict.fromkeys(choice_label(edge) for edge in edges)),
+                expected=tuple(dict.fromkeys(f"`{choice_label(view, edge)}`" for edge in choices)),
             )
 
 
@@ -202,35 +202,28 @@ def human_timeout_default(view: View) -> Iterator[Finding]:
 
 
 def accelerator_clash(view: View) -> Iterator[Finding]:
-    """The choices of a human gate have different keys."""
+    """The keys written in the labels of a human gate's edges are different; of two equal ones only the first is used."""
     for node in view.of_type("human"):
         taken: dict[str, EdgeSyntax] = {}
         for edge in view.outgoing(node.id):
-            if flag(edge.attributes, "freeform"):
+            key, label = split_label(text(edge.attributes, "label"))
+            if key is None or flag(edge.attributes, "freeform"):
                 continue
-            key = choice_key(edge).upper()
             if key in taken:
-                attribute = edge.attributes.get("label")
                 yield Finding(
-                    f"choices `{choice_label(taken[key])}` and `{choice_label(edge)}` of `{node.id}` have the same key `{key}`",
-                    attribute.value_position if attribute else edge.position,
-                    hint=f'give one of them a key of its own: `label="[X] {choice_label(edge)}"`',
+                    f"choices `{choice_label(view, taken[key])}` and `{label}` of `{node.id}` have the same key `{key}`",
+                    edge.attributes["label"].value_position,
+                    hint="give one of them another letter in brackets; otherwise arc chooses one",
                 )
             else:
                 taken[key] = edge
 
 
-def choice_label(edge: EdgeSyntax) -> str:
-    """What a person reads: the edge's label without its key, or the target's id."""
-    label = text(edge.attributes, "label")
-    match = _ACCELERATOR.match(label)
-    return (match["label"].strip() if match else label) or edge.target
+def choice_label(view: View, edge: EdgeSyntax) -> str:
+    """What a person reads: the edge's label without its key, else the target's label, else its id."""
+    label = split_label(text(edge.attributes, "label"))[1]
+    return label or text(view.syntax.nodes[edge.target].attributes, "label") or edge.target
 
 
-def choice_key(edge: EdgeSyntax) -> str:
-    """The key of a choice: `[K] label`, `K) label`, `K - label`, else the first character."""
-    label = text(edge.attributes, "label") or edge.target
-    match = _ACCELERATOR.match(label)
-    if match:
-        return match["bracket"] or match["paren"] or match["dash"]
-    return label[:1]
+def _folded(word: str) -> str:
+    return " ".join(word.casefold().split())

@@ -68,10 +68,15 @@ RULES: tuple[Rule, ...] = (
     Rule("human_timeout_default", "notice", "A human gate with a timeout has a default choice.", routing.human_timeout_default),
     Rule("accelerator_clash", "warning", "The choices of a human gate have different keys.", routing.accelerator_clash),
     # parallel blocks
-    Rule("parallel_needs_fan_in", "error", "All branches of a parallel block meet in one fan-in node.", parallel.parallel_needs_fan_in),
-    Rule("fan_in_without_parallel", "error", "Every fan-in node ends a parallel block.", parallel.fan_in_without_parallel),
+    Rule("parallel_needs_fan_in", "warning", "All branches of a parallel block meet in one fan-in node.", parallel.parallel_needs_fan_in),
+    Rule("fan_in_without_parallel", "warning", "Every fan-in node ends a parallel block.", parallel.fan_in_without_parallel),
     Rule("parallel_single_branch", "warning", "A parallel block has at least two branches.", parallel.parallel_single_branch),
-    Rule("parallel_edge_conditions", "warning", "Edges that start branches have no condition.", parallel.parallel_edge_conditions),
+    Rule(
+        "parallel_edge_conditions",
+        "warning",
+        "At least one branch of a block starts without a condition.",
+        parallel.parallel_edge_conditions,
+    ),
     Rule("join_count_possible", "error", "`k_of_n(N)` asks for no more branches than there are.", parallel.join_count_possible),
     # single nodes
     Rule("prompt_on_llm_nodes", "warning", "Every node that asks a model has a prompt or a label.", nodes.prompt_on_llm_nodes),
