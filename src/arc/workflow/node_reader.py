@@ -123,7 +123,10 @@ class NodeReader:
         locator = ShiftedLocator(self.reader.locator(attribute), 1)
         path = join_path(self.base, self.reader.variables.expand(raw[1:], locator))
         text = read_text(self.reader, self.sources, path, attribute.value_position)
-        return "" if text is None else self.reader.variables.expand(text, SourceText(text, path))
+        if text is None:
+            return ""
+        source = SourceText(text, path)
+        return self.reader.variables.expand(source.text, source)
 
     def _choice(self, node: NodeSyntax, values: Values, node_type: str) -> ModelChoice:
         """Each part by itself: the node's own attribute, the stylesheet, the run's configuration, the graph's default."""

@@ -283,6 +283,7 @@ def _report_script_variables(reader: Reader, syntax: GraphSyntax) -> None:
 
 def _check_script(reader: Reader, attribute: Attribute) -> None:
     for name, offset in shell_uses(str(attribute.value), reader.variables.values):
+        reader.variables.used.add(name)  # said once: not as an unused input too
         position = reader.locator(attribute).at(offset)
         variable = "ARC_GOAL" if name == "goal" else input_variable(name)
         message = f"`${name}` in a script is a variable of the shell, not the run's {'goal' if name == 'goal' else 'input'}"

@@ -53,6 +53,8 @@ def _bad_characters(offset: int, text: SourceText) -> WorkflowError:
         name = unicodedata.name(char, "control character")
         message = f"unexpected character U+{ord(char):04X} ({name.lower()})"
         hint = "text outside ASCII must stand in double quotes"
+    else:
+        hint = _open_string(text.text, offset) or f"a value with `{char}` must stand in double quotes"
     return problem("syntax", message, position, text.line(position), hint=hint or _open_string(text.text, offset))
 
 
