@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from arc.agent.protocol import ModelChoice
+from arc.workflow.errors import WorkflowError
 from arc.workflow.model import JoinPolicy, Node, Workflow
 from arc.workflow.parser import parse_dot
 from arc.workflow.resolve import ResolveInputs, resolve
@@ -486,3 +488,24 @@ def test_all_errors_are_found_in_one_reading() -> None:
         "stylesheet_syntax",
         "undefined_variable",
     ]
+
+
+class TestDocumentation:
+    PAGE = (Path(__file__).parents[2] / "docs" / "workflow-language.md").read_text(encoding="utf-8")
+
+    def test_its_first_example_runs_as_it_is(self) -> None:
+        text = textwrap.dedent(self.PAGE[self.PAGE.index("    // Write a change") : self.PAGE.index("    arc run start fix.dot")])
+        found, diagnostics = resolve(parse_dot(text, "fix.dot"), StoredSources({}), ResolveInputs(inputs={"file": "src/parser.py"}))
+        assert (found is not None and found.goal, diagnostics) == ("Fix the bug in src/parser.py", ())
+
+    def test_its_error_is_what_arc_says(self) -> None:
+        with pytest.raises(WorkflowError) as caught:
+            parse_dot("digraph fix {" + "\n" * 8 + '  work [prompt="...", label=]\n}', "fix.dot")
+        assert textwrap.indent(str(caught.value), "    ") in self.PAGE
+
+    def test_its_stylesheet_and_conditions_are_valid(self) -> None:
+        sheet = self.PAGE[self.PAGE.index("    graph [model_stylesheet") :].split("\n\n")[0]
+        edges = self.PAGE[self.PAGE.index('    test -> exit [condition="outcome=success &&') :].split("\n\n")[0]
+        found = workflow(sheet + "\n" + edges + "\nplan; test; work; help")
+        assert found.nodes["plan"].choice.model == "openai/gpt-5"
+        assert [edge.condition is not None for edge in found.edges] == [True] * 3

@@ -145,7 +145,7 @@ def _node() -> Iterable[AttributeSpec]:
     yield spec("goal_gate", "bool", "false", "The run succeeds only if this node did.")
     yield spec("allow_partial", "bool", "false", "When retries are used up, count as partial success instead of failing.")
     yield spec("auto_status", "bool", "false", "Count as success even if it failed.")
-    yield spec("max_visits", "int", "no limit", "How often routing may enter this node.", minimum=0)
+    yield spec("max_visits", "int", "0", "How often routing may enter this node; 0 = no limit.", minimum=0)
     yield spec("selection", "choice", "deterministic", "How one of several equal edges is taken.", choices=("deterministic", "random"))
     yield spec("script", "script", "", "What a `command` node runs.", ("tool_command",))
     yield spec("language", "choice", "shell", "Language of `script`.", choices=("shell", "python"))
@@ -259,5 +259,6 @@ def markdown_table(level: Level) -> str:
         if spec.level == level:
             names = ", ".join(f"`{name}`" for name in (spec.name, *spec.aliases))
             default = f"`{spec.default}`" if spec.default and " " not in spec.default else spec.default
-            rows.append(f"| {names} | {spec.accepts} | {default} | {spec.meaning} |")
+            value = spec.kind if spec.kind in ("duration", "fidelity") else spec.accepts
+            rows.append(f"| {names} | {value} | {default} | {spec.meaning} |")
     return "\n".join(rows)

@@ -7,8 +7,6 @@ from functools import cached_property
 from typing import Protocol
 
 from arc.workflow.errors import problem
-from arc.workflow.shorten import one_line as one_line
-from arc.workflow.shorten import shortened as shortened
 from arc.workflow.values import Attribute, Position
 
 
