@@ -150,7 +150,7 @@ class MadeRun:
                 next_node_id=next_node,
                 completed_nodes=(*root.completed_nodes, node),
                 node_visits={**root.node_visits, node: root.node_visits.get(node, 0) + 1},
-                node_retries={**root.node_retries, node: 1},
+                node_retries={**root.node_retries, node: 0},
                 node_outcomes={**root.node_outcomes, node: Outcome(status="fail" if status == "fail" else "success", duration_ms=1500)},
                 context_values={**self.context, "last": node},
             )

@@ -174,12 +174,15 @@ def _show_checkpoint(known: KnownRun, details: CheckpointDetails) -> None:
 
 
 def _show_context(values: JsonObject) -> None:
-    if not values:
+    keys = sorted(key for key in values if ui.state.verbose or not key.startswith("internal."))
+    if not keys:
         return
     ui.out(f"\n{ui.style('context', 'bold')}")
-    width = min(max(map(len, values)), 32)
-    for key in sorted(values):
-        ui.out(f"  {key.ljust(width)}  {_cut(values[key])}")
+    width = min(max(map(len, keys)), 32)
+    for key in keys:
+        ui.out(f"  {key.ljust(width)}  {_cut(values[key])}".rstrip())
+    if len(keys) < len(values):
+        ui.out(ui.style(f"  and {len(values) - len(keys)} of arc's own (`-v` shows them)", "dim"))
 
 
 def _cut(value: JsonValue) -> str:

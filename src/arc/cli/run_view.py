@@ -71,7 +71,7 @@ def size_text(size: int) -> str:
 
 def short(commit: str | None) -> str:
     """The beginning of a commit id."""
-    return (commit or "")[:9]
+    return (commit or "")[:8]
 
 
 def count(number: int, thing: str) -> str:
@@ -79,31 +79,34 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 'es' if thing.endswith('ch') else 's'}"
 
 
+CHECKPOINT_COLUMNS = ("at", "node", "status", "tries", "took", "commit", "files", "taken")
+RIGHT = ("tries", "took", "files")
+
+
 def checkpoint_rows(timeline: Timeline, files: dict[int, int]) -> tuple[list[list[str]], list[list[str]]]:
-    """Rows and styles of the table of checkpoints; `files` is the number of changed files by ordinal."""
+    """Rows and styles of the table of checkpoints; `files`: changed files by ordinal. The first and the second cell are targets.
+
+    The day is shown where it is not the one of the start.
+    """
     rows, styles = [], []
+    day = local_time(timeline.start.timestamp)[:10]
     for entry in (timeline.start, *timeline.entries):
-        name = entry.path or "(start)"
         changed = files.get(entry.ordinal)
+        taken = local_time(entry.timestamp)
         rows.append(
             [
                 f"@{entry.ordinal}",
-                name,
-                str(entry.visit) if entry.visit else "",
-                entry.status.replace("_", " "),
-                str(entry.attempts) if entry.attempts else "",
+                (entry.path or "(start)") + (f"@{entry.visit}" if entry.visit > 1 else ""),
+                "" if entry.status == "start" else entry.status.replace("_", " "),
+                str(entry.attempts) if entry.attempts > 1 else "",
                 duration_text(entry.duration_ms),
                 short(entry.commit),
                 str(changed) if changed else "",
-                local_time(entry.timestamp),
+                taken.removeprefix(f"{day} "),
             ]
         )
-        styles.append(["bold", "", "", STATUS_STYLES.get(entry.status, ""), "", "", "yellow", "", "dim"])
+        styles.append(["bold", "", STATUS_STYLES.get(entry.status, ""), "", "", "yellow", "", "dim"])
     return rows, styles
-
-
-CHECKPOINT_COLUMNS = ("at", "node", "visit", "status", "attempts", "took", "commit", "files", "taken")
-RIGHT = ("visit", "attempts", "took", "files")
 
 
 def entry_document(entry: TimelineEntry, files: int | None = None) -> JsonObject:

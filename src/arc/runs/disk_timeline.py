@@ -40,7 +40,7 @@ class _Started:
 
 def disk_timeline(folder: RunFolder, record: RunRecord) -> Timeline:
     """What the folder tells. Raises `CorruptError` if `checkpoint.json` cannot be read; torn event lines are passed over."""
-    start = start_entry(folder.run_id, record.created_at, commit=record.base_sha)
+    start = start_entry(folder.run_id, record.created_at, commit=record.snapshot_sha or record.base_sha)
     last = _last_checkpoint(folder)
     if last is None:
         return Timeline(folder.run_id, start, ())

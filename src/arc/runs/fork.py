@@ -96,7 +96,7 @@ def fork_at(source: KnownRun, timeline: Timeline, entry: TimelineEntry, request:
     """`fork_run` with the timeline read and the target found."""
     commit = _files_commit(source, timeline, entry, request)
     run_id = world.ids.run_id()
-    refs = RunRefs.of(run_id, source.record.base_sha)
+    refs = RunRefs.of(run_id, source.record.base_sha, source.record.snapshot_sha)
     now = rfc3339(world.clock.now())
     stored = state_at(source, timeline, entry)
     state = _renamed(stored, source.run_id, run_id, timestamp=now if entry.ordinal == 0 else stored.timestamp)

@@ -262,7 +262,18 @@ def _refs_and_losses(
     staying = [name for name in repo.references if name not in names and (name in kept or not _belongs(name, going))]
     files = [(name, tip) for name, tip in refs if name != run.refs.metadata]
     lost = [name for name, tip in files if not _reaches(repo, staying, tip) and _holds_changes(run.repository, tip, run.record.base_sha)]
-    return refs, tuple(lost)
+    return refs, _outermost(repo, dict(files), lost)
+
+
+def _outermost(repo: pygit2.Repository, tips: dict[str, str], lost: list[str]) -> tuple[str, ...]:
+    """Of refs that would be lost together, those that no other one of them contains: the run branch says it for a branch it merged."""
+    result: list[str] = []
+    for index, name in enumerate(lost):
+        tip = pygit2.Oid(hex=tips[name])
+        others = [tips[other] for place, other in enumerate(lost) if place != index and (tips[other] != tips[name] or place < index)]
+        if not any(other == tips[name] or repo.descendant_of(other, tip) for other in others):
+            result.append(name)
+    return tuple(result)
 
 
 def _belongs(name: str, going: set[str]) -> bool:

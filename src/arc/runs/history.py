@@ -39,7 +39,7 @@ def read_timeline(run: KnownRun) -> Timeline:
     if git is not None and run.folder is None:
         return git
     if run.folder is None:
-        return Timeline(run.run_id, start_entry(run.run_id, run.record.created_at, commit=run.record.base_sha), ())
+        return Timeline(run.run_id, start_entry(run.run_id, run.record.created_at, commit=run.refs.start_sha), ())
     disk = disk_timeline(run.folder, run.record)
     return merge(git, disk) if git is not None else disk
 

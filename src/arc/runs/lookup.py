@@ -47,7 +47,7 @@ class KnownRun:
 
     @property
     def refs(self) -> RunRefs:
-        return RunRefs.of(self.run_id, self.record.base_sha)
+        return RunRefs.of(self.run_id, self.record.base_sha, self.record.snapshot_sha)
 
     def need_git(self, what: str) -> Repository:
         """The repository. Raises `NoGitError` saying that `what` needs it."""
@@ -129,6 +129,7 @@ def record_from_refs(repository: Repository, run_id: str) -> RunRecord:
         repository=str(repository.common_dir),
         subdirectory=manifest.subdirectory,
         base_sha=manifest.base_sha,
+        snapshot_sha=manifest.snapshot_sha,
         run_branch=manifest.run_branch,
         metadata_ref=branch.ref,
         forked_from=manifest.forked_from,

@@ -83,13 +83,13 @@ def run_commit_at(run: KnownRun, timeline: Timeline, entry: TimelineEntry) -> st
     if run.repository is None:
         return None
     on_branch = set(_first_parents(run.repository.pygit2, run.repository.ref(run.refs.run_branch), run.record.base_sha))
-    found = run.record.base_sha
+    found = run.refs.start_sha
     for candidate in timeline.entries:
         if candidate.commit in on_branch:
             found = candidate.commit
         if candidate.ordinal == entry.ordinal:
             break
-    return found if entry.ordinal else run.record.base_sha
+    return found if entry.ordinal else run.refs.start_sha
 
 
 def branch_tip(branch: BranchState) -> str | None:

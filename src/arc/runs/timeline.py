@@ -71,16 +71,18 @@ class Timeline:
 
 @dataclass(frozen=True)
 class RunRefs:
-    """Where a run is in a repository: full ref names, and the base commit (None if unknown: then nothing is hidden)."""
+    """Where a run is in a repository: full ref names, the base commit (None if unknown: then nothing is hidden), and the commit it started
+    from (the base, or with `--snapshot-dirty` the snapshot on top of it)."""
 
     run_id: str
     run_branch: str
     metadata: str
     base_sha: str | None
+    start_sha: str | None
 
     @classmethod
-    def of(cls, run_id: str, base_sha: str | None) -> RunRefs:
-        return cls(run_id, f"refs/heads/arc/run/{run_id}", f"refs/arc/{run_id}", base_sha)
+    def of(cls, run_id: str, base_sha: str | None, snapshot_sha: str | None = None) -> RunRefs:
+        return cls(run_id, f"refs/heads/arc/run/{run_id}", f"refs/arc/{run_id}", base_sha, snapshot_sha or base_sha)
 
     @property
     def branches(self) -> str:
@@ -105,6 +107,7 @@ class _FrameBrief:
     node_visits: dict[str, int] = field(default_factory=dict)
     node_outcomes: dict[str, _OutcomeBrief] = field(default_factory=dict)
     open_block: _BlockBrief | None = None
+    git_commit_sha: str | None = None
 
 
 @dataclass(frozen=True)
@@ -158,19 +161,19 @@ class CheckpointBrief:
             frame=completed.frame,
             visit=frame.node_visits.get(completed.node, 0) if frame else 0,
             status=completed.status,
-            attempts=frame.node_retries.get(completed.node, 1) if frame else 1,
+            attempts=1 + frame.node_retries.get(completed.node, 0) if frame else 1,
             timestamp=self.timestamp,
             duration_ms=outcome.duration_ms if outcome else None,
             run_status=self.status,
             run_id=self.run_id,
             next_node=self.next_node_id,
-            commit=self.git_commit_sha,
+            commit=frame.git_commit_sha if frame else None,
             parent=self.git_parent_sha,
             metadata=metadata,
         )
 
     def _frame(self, prefix: str) -> _FrameBrief | None:
-        root = _FrameBrief("", self.node_retries, self.node_visits, self.node_outcomes, self.open_block)
+        root = _FrameBrief("", self.node_retries, self.node_visits, self.node_outcomes, self.open_block, self.git_commit_sha)
         waiting = [root]
         while waiting:
             frame = waiting.pop()
@@ -313,7 +316,7 @@ def _brief(commit: pygit2.Commit, blobs: dict[str, CheckpointBrief]) -> Checkpoi
 
 def _start_entry(refs: RunRefs, oldest: pygit2.Commit) -> TimelineEntry:
     moment = datetime.fromtimestamp(oldest.commit_time, UTC)
-    return start_entry(refs.run_id, rfc3339(moment), commit=refs.base_sha, metadata=str(oldest.id))
+    return start_entry(refs.run_id, rfc3339(moment), commit=refs.start_sha, metadata=str(oldest.id))
 
 
 def start_entry(run_id: str, timestamp: str, *, commit: str | None = None, metadata: str | None = None) -> TimelineEntry:
