@@ -222,7 +222,8 @@ class Arc:
 
     def inside(self, *args: str) -> Ran:
         """Run `arc ARGS` in this process (faster; no signals, no terminal, stdin is not read)."""
-        from arc.cli import main, ui
+        from arc.cli import ui
+        from arc.cli.main import run as run_command
 
         streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape") for _ in range(2)]
         before = Path.cwd()
@@ -231,7 +232,7 @@ class Arc:
             os.chdir(self.cwd)
             with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
                 try:
-                    status = main.run(args)
+                    status = run_command(args)
                 except SystemExit as exit:
                     status = exit.code if isinstance(exit.code, int) else 1
         finally:

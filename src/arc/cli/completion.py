@@ -58,8 +58,7 @@ def _run_ids() -> list[str]:
 def complete_run(incomplete: str) -> Iterator[tuple[str, str]]:
     """Run ids that begin like this, newest first, with age, workflow and status."""
     now = datetime.now(UTC)
-    wanted = incomplete.upper()
-    for run_id in [name for name in _run_ids() if name.startswith(wanted)][:LIMIT]:
+    for run_id in [name for name in _run_ids() if name.startswith(incomplete)][:LIMIT]:
         record = _read(folder_of(run_id) / "run.json")
         words = [age(str(record.get("created_at", "")), now), record.get("workflow", ""), record.get("status", "")]
         yield run_id, " ".join(str(word) for word in words if word)

@@ -120,10 +120,12 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 def _complete(arguments: Sequence[str]) -> int:
     """Answer the shell's completion; whatever goes wrong, the terminal stays clean."""
+    # typer renders help texts with rich if it is there, which takes 60 ms
+    sys.modules["rich"] = None  # type: ignore[assignment]
     try:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for the rest of this short process
         build().main(list(arguments), prog_name="arc", standalone_mode=False)
-    except Exception:  # noqa: BLE001, S110 - no completion is better than a traceback in the middle of a command line
+    except (Exception, SystemExit):  # noqa: BLE001, S110 - no completion is better than a traceback in the middle of a command line
         pass
     return ExitStatus.OK
 
