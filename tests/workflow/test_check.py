@@ -50,7 +50,11 @@ def test_findings_in_a_child_follow_those_of_the_workflow() -> None:
     files = StoredSources({"a.dot": "digraph c { start -> exit\n exit -> start }"})
     source = 'digraph g {\n\n\n start -> x -> exit\n x [shape=house, stack.child_workflow="a.dot"]\n exit -> x }'
     checked = check_workflow(source, "z.dot", files, NONE)
-    assert [str(finding.position) for finding in checked.diagnostics if finding.severity == "error"] == ["z.dot:6:2", "a.dot:2:2", "a.dot:2:2"]
+    assert [str(finding.position) for finding in checked.diagnostics if finding.severity == "error"] == [
+        "z.dot:6:2",
+        "a.dot:2:2",
+        "a.dot:2:2",
+    ]
 
 
 def test_lint_errors_make_a_workflow_unusable() -> None:
@@ -114,10 +118,10 @@ def test_examples_show_every_node_type_but_conditional_and_prompt() -> None:
 
 
 WORDS = st.sampled_from(
-    "start exit a b c -> -> -> [ ] { } ; type=command type=human type=parallel shape=house shape=tripleoctagon script=true goal_gate=true "
-    'retry_target=a condition="outcome=success" condition="context.x" label="[Y] Yes" freeform=true max_visits=0 subgraph node '
-    'human.default_choice=b prompt="$x" prompt="@f" stack.child_workflow="self.dot" model_stylesheet="#a{model:claud;}" join_policy="k_of_n(9)" '
-    "duration=1s weight=2 loop_restart=true = \n".split(" ")
+    """start exit a b c -> -> -> [ ] { } ; type=command type=human type=parallel shape=house shape=tripleoctagon script=true goal_gate=true
+    retry_target=a condition="outcome=success" condition="context.x" label="[Y]_Yes" freeform=true max_visits=0 subgraph node
+    human.default_choice=b prompt="$x" prompt="@f" stack.child_workflow="self.dot" model_stylesheet="#a{model:claud;}"
+    join_policy="k_of_n(9)" duration=1s weight=2 loop_restart=true =""".split()  # noqa: SIM905 - a list of forty strings is harder to read
 )
 
 
@@ -130,7 +134,8 @@ def test_no_text_makes_checking_raise(words: list[str]) -> None:
         assert parse_dot(source, "self.dot") == checked.syntax
 
 
-EDGES = st.lists(st.tuples(st.sampled_from("start a b c p q f g exit".split()), st.sampled_from("start a b c p q f g exit".split())), max_size=14)
+NAMES = st.sampled_from(["start", *"abcpqfg", "exit"])
+EDGES = st.lists(st.tuples(NAMES, NAMES), max_size=14)
 TYPES = st.fixed_dictionaries(
     {name: st.sampled_from(["command", "human", "wait", "conditional", "parallel", "parallel.fan_in"]) for name in "abcpqfg"}
 )

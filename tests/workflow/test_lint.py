@@ -98,13 +98,14 @@ CASES = [
     Case(
         "all_conditional_edges",
         'start -> a -> d\n a [prompt=p]\n d [type=conditional]\n «d -> exit [condition="outcome=success || outcome=partial_success"]',
-        'start -> a -> d\n a [prompt=p]\n d [type=conditional]\n d -> exit [condition="outcome=fail"]\n d -> exit [condition="!outcome=fail"]',
+        'start -> a -> d\n a [prompt=p]\n d [type=conditional]\n d -> exit [condition="outcome=fail"]\n'
+        'd -> exit [condition="!outcome=fail"]',
         "`fail`",
     ),
     Case(
         "edge_never_taken",
         "start -> a\n a [type=command, script=true]\n b [type=command, script=true]\n «a -> exit\n a -> b -> exit",
-        "start -> a\n a [type=command, script=true]\n b [type=command, script=true]\n a -> exit [condition=\"context.x\"]\n a -> b -> exit",
+        'start -> a\n a [type=command, script=true]\n b [type=command, script=true]\n a -> exit [condition="context.x"]\n a -> b -> exit',
         "`a -> b` always comes first",
     ),
     Case(
@@ -131,7 +132,9 @@ CASES = [
         "start -> a\n a [type=human]\n a -> exit [freeform=true]",
         "no human gate",
     ),
-    Case("human_without_choices", "start -> h\n start -> exit\n «h [type=human]", "start -> h -> exit\n h [type=human]", "nothing to choose"),
+    Case(
+        "human_without_choices", "start -> h\n start -> exit\n «h [type=human]", "start -> h -> exit\n h [type=human]", "nothing to choose"
+    ),
     Case(
         "human_default_exists",
         'start -> h\n h [type=human, human.default_choice=«maybe]\n h -> exit [label="[Y] Yes"]',
@@ -200,8 +203,15 @@ CASES = [
         "only 2",
     ),
     Case("prompt_on_llm_nodes", "start -> a -> exit\n «a []", 'start -> a -> exit\n a [label="Do it"]', "neither a prompt nor a label"),
-    Case("command_without_script", "start -> a -> exit\n «a [type=command]", "start -> a -> exit\n a [type=tool, tool_command=true]", "`a`"),
-    Case("command_without_script", 'start -> a -> exit\n a [type=command, script=«""]', "start -> a -> exit\n a [type=command, script=x]", "`a`"),
+    Case(
+        "command_without_script", "start -> a -> exit\n «a [type=command]", "start -> a -> exit\n a [type=tool, tool_command=true]", "`a`"
+    ),
+    Case(
+        "command_without_script",
+        'start -> a -> exit\n a [type=command, script=«""]',
+        "start -> a -> exit\n a [type=command, script=x]",
+        "`a`",
+    ),
     Case(
         "script_on_other_nodes",
         "start -> a -> exit\n a [prompt=p, «script=true]",
@@ -260,14 +270,14 @@ CASES = [
     ),
     Case(
         "stylesheet_model_known",
-        "start -> a -> exit\n a [prompt=p, llm_model=«\"gpt-5\", llm_provider=anthropic]",
-        "start -> a -> exit\n a [prompt=p, model=\"gpt-5\", provider=openai]",
+        'start -> a -> exit\n a [prompt=p, llm_model=«"gpt-5", llm_provider=anthropic]',
+        'start -> a -> exit\n a [prompt=p, model="gpt-5", provider=openai]',
         "its provider is `openai`",
     ),
     Case(
         "stylesheet_model_known",
         "default_provider=«antropic\n start -> exit",
-        "default_provider=our_own_gateway\n default_model=\"house-model-7b\"\n start -> exit",
+        'default_provider=our_own_gateway\n default_model="house-model-7b"\n start -> exit',
         "did you mean `anthropic`?",
     ),
     Case(

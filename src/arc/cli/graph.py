@@ -54,6 +54,7 @@ class _Drawn:
     marks: Mapping[str, NodeMark] | None = None
     caption: str = ""
     run: str | None = None
+    taken: frozenset[tuple[str, int]] | None = None
 
 
 def command(subject: Subject, output: Output = None) -> None:
@@ -87,7 +88,7 @@ def _read(subject: str) -> _Drawn:
 
     known = find_known(world(), subject, Path.cwd())
     picture = run_picture(known)
-    return _Drawn(picture.workflow, picture.marks, picture.caption, known.run_id)
+    return _Drawn(picture.workflow, picture.marks, picture.caption, known.run_id, picture.taken)
 
 
 def _workflow(subject: str) -> Workflow:
@@ -106,7 +107,7 @@ def _write_picture(drawn: _Drawn, output: Path | None) -> None:
         kind = "dot"
     if kind not in ("svg", "png", "dot"):
         raise UsageError(f"`{output}` names no format that arc draws", hints=("end the file's name in `.svg`, `.png` or `.dot`",))
-    dot = to_dot(drawn.workflow, drawn.marks, caption=drawn.caption)
+    dot = to_dot(drawn.workflow, drawn.marks, caption=drawn.caption, taken=drawn.taken)
     data = dot.encode() if kind == "dot" else render(dot, cast("Literal['svg', 'png']", kind))
     if output is None:
         ui.raw(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from arc.base.errors import CorruptError
@@ -16,7 +16,7 @@ from arc.runs.timeline import Timeline
 from arc.workflow.errors import WorkflowError
 from arc.workflow.model import Workflow
 from arc.workflow.parser import parse_dot
-from arc.workflow.picture import NodeMark
+from arc.workflow.picture import NodeMark, graph_path
 from arc.workflow.picture_style import duration
 from arc.workflow.resolve import ResolveInputs, resolve
 from arc.workflow.sources import StoredSources
@@ -27,11 +27,12 @@ _ENDED = ("node.completed", "node.failed")
 
 @dataclass(frozen=True)
 class RunPicture:
-    """`marks` by node path, branches and children included; `caption` is for the heading."""
+    """`marks` by node path, branches and children included; `taken` as `picture.to_dot` wants it; `caption` is for the heading."""
 
     workflow: Workflow
     marks: Mapping[str, NodeMark]
     caption: str
+    taken: frozenset[tuple[str, int]] | None
 
 
 def run_picture(run: KnownRun) -> RunPicture:
@@ -42,9 +43,10 @@ def run_picture(run: KnownRun) -> RunPicture:
     """
     timeline = read_timeline(run)
     marks = timeline_marks(timeline)
+    events = () if run.folder is None else tuple(read_events(run.folder.events_file))
     if run.folder is not None:
-        marks.update(unfinished_marks(run, run.folder, marks))
-    return RunPicture(stored_workflow(run), marks, _caption(run, marks, timeline))
+        marks.update(unfinished_marks(run, events, run.folder.open_questions(), marks))
+    return RunPicture(stored_workflow(run), marks, _caption(run, marks, timeline), taken_edges(events) if events else None)
 
 
 def stored_workflow(run: KnownRun) -> Workflow:
@@ -71,40 +73,55 @@ def timeline_marks(timeline: Timeline) -> dict[str, NodeMark]:
         marks[entry.path] = NodeMark(
             status=entry.status,
             visits=max(before.visits, entry.visit),
-            attempts=before.attempts + entry.attempts,
+            attempts=before.attempts + max(entry.attempts, 1),
             duration_ms=sum(times) if times else None,
         )
     return marks
 
 
-def unfinished_marks(run: KnownRun, folder: RunFolder, marks: Mapping[str, NodeMark]) -> dict[str, NodeMark]:
+def unfinished_marks(
+    run: KnownRun, events: Iterable[EventRecord], questions: Iterable[str], marks: Mapping[str, NodeMark]
+) -> dict[str, NodeMark]:
     """Marks of the nodes that were started and have not ended: running or waiting in a live run, interrupted in a dead one."""
-    open_nodes: dict[int, EventRecord] = {}
-    for event in read_events(folder.events_file):
+    if run.status not in ("running", "waiting", "interrupted", "canceled"):
+        return {}
+    started: dict[int, EventRecord] = {}
+    for event in events:
+        if event.event == "run.resumed":
+            started.clear()
         if event.ordinal is None or event.node is None:
             continue
         if event.event == "node.started":
-            open_nodes[event.ordinal] = event
+            started[event.ordinal] = event
         elif event.event in _ENDED:
-            open_nodes.pop(event.ordinal, None)
-        if event.event == "run.resumed":
-            open_nodes.clear()
-    if run.status not in ("running", "waiting", "interrupted", "canceled"):
-        return {}
-    asking = {question.partition("-")[0] for question in folder.open_questions()}
+            started.pop(event.ordinal, None)
+    asking = {question.partition("-")[0] for question in questions}
+    alive = run.status in ("running", "waiting")
     found: dict[str, NodeMark] = {}
-    for ordinal, event in open_nodes.items():
-        assert event.node is not None
-        status = "waiting" if run.status == "waiting" and str(ordinal) in asking else "running" if run.status == "waiting" else run.status
-        before = marks.get(event.node, NodeMark("pending", 0, 0))
+    for ordinal, event in started.items():
+        status = ("waiting" if str(ordinal) in asking else "running") if alive else run.status
+        before = marks.get(event.node or "", NodeMark("pending", 0, 0))
         visit = event.properties.get("visit")
-        found[event.node] = replace(before, status=status, visits=visit if isinstance(visit, int) else before.visits + 1)
+        found[event.node or ""] = replace(before, status=status, visits=visit if isinstance(visit, int) else before.visits + 1)
     return found
 
 
+def taken_edges(events: Iterable[EventRecord]) -> frozenset[tuple[str, int]]:
+    """The edges that the run took, and those by which branches of parallel blocks began."""
+    found: set[tuple[str, int]] = set()
+    for event in events:
+        index = event.properties.get("edge")
+        if event.event == "edge.selected" and event.node is not None and isinstance(index, int):
+            prefix, slash, _ = graph_path(event.node).rpartition("/")
+            found.add((prefix + slash, index))
+    return frozenset(found)
+
+
 def _caption(run: KnownRun, marks: Mapping[str, NodeMark], timeline: Timeline) -> str:
-    total = sum(mark.duration_ms or 0 for path, mark in marks.items() if "/" not in path)
-    parts = [f"run {run.run_id}", run.status.replace("_", " "), f"{len(timeline.entries)} checkpoints"]
+    count = len(timeline.entries)
+    parts = [f"run {run.run_id}", run.status.replace("_", " "), f"{count} checkpoint{'' if count == 1 else 's'}"]
+    stored = run.folder.read_checkpoint() if run.folder is not None else None
+    total = stored.elapsed_ms if stored is not None else sum(mark.duration_ms or 0 for path, mark in marks.items() if "/" not in path)
     if total:
         parts.append(duration(total))
     return " · ".join(parts)

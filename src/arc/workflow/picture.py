@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -50,10 +50,8 @@ def fold_branches(marks: Mapping[str, NodeMark]) -> dict[str, NodeMark]:
     """
     groups: dict[str, list[tuple[str, NodeMark]]] = {}
     for path, mark in marks.items():
-        segments = path.split("/")
-        kept = [segment for segment in segments[:-1] if ":" not in segment]
-        branch = next((segment.partition(":")[2] for segment in reversed(segments[:-1]) if ":" in segment), "")
-        groups.setdefault("/".join([*kept, segments[-1]]), []).append((branch, mark))
+        branch = next((segment.partition(":")[2] for segment in reversed(path.split("/")[:-1]) if ":" in segment), "")
+        groups.setdefault(graph_path(path), []).append((branch, mark))
     return {path: _merged(group) for path, group in groups.items()}
 
 
@@ -71,11 +69,25 @@ def _merged(group: Sequence[tuple[str, NodeMark]]) -> NodeMark:
     )
 
 
-def to_dot(workflow: Workflow, marks: Mapping[str, NodeMark] | None = None, *, caption: str = "") -> str:
+def graph_path(path: str) -> str:
+    """A node path of a run as a path of the graph: the segments that say in which branch (`fan:left/`) are left out."""
+    *frames, node_id = path.split("/")
+    return "/".join([*(frame for frame in frames if ":" not in frame), node_id])
+
+
+def to_dot(
+    workflow: Workflow,
+    marks: Mapping[str, NodeMark] | None = None,
+    *,
+    caption: str = "",
+    taken: Collection[tuple[str, int]] | None = None,
+) -> str:
     """The workflow as styled DOT for Graphviz.
 
     `marks` (by node path, see `fold_branches`) makes it the picture of a run: nodes take the colour and the word of their status,
     nodes without a mark count as not run, and a legend explains the colours. `caption` is a line under the title (the run's id and status).
+    `taken` holds the edges that the run took, as (path of the graph with a final slash, "" for the outermost; index of the edge); None if
+    that is not known. They are drawn strong, the others faint.
     """
     folded = None if marks is None else fold_branches(marks)
     direction = str(workflow.attributes.get("rankdir", "TB"))
@@ -87,7 +99,7 @@ def to_dot(workflow: Workflow, marks: Mapping[str, NodeMark] | None = None, *, c
         f'  edge [fontname="{_FONT}", fontsize=9, color="#5b6572", fontcolor="#39424d", arrowsize=0.75, penwidth=1.1];',
         f"  label=<{_heading(workflow, folded, caption)}>;",
     ]
-    lines.extend(_graph(workflow, folded, prefix="", depth=0))
+    lines.extend(_graph(workflow, _Run(folded, taken), prefix="", depth=0))
     lines.append("}")
     return "\n".join(lines) + "\n"
 
@@ -124,35 +136,71 @@ def _heading(workflow: Workflow, marks: Mapping[str, NodeMark] | None, caption: 
     title = workflow.label or workflow.name or "workflow"
     rows = [f'<TR><TD ALIGN="LEFT"><FONT POINT-SIZE="17" COLOR="#1c2430"><B>{_left(title, 60, 2)}</B></FONT></TD></TR>']
     if workflow.goal:
-        goal = '<BR ALIGN="LEFT"/>'.join(escape(line) for line in wrapped(workflow.goal, 80, 4))
-        rows.append(f'<TR><TD ALIGN="LEFT"><FONT POINT-SIZE="11" COLOR="#5b6572">{goal}<BR ALIGN="LEFT"/></FONT></TD></TR>')
+        rows.append(f'<TR><TD ALIGN="LEFT"><FONT POINT-SIZE="11" COLOR="#5b6572">{_left(workflow.goal, 80, 4)}</FONT></TD></TR>')
     if caption:
         rows.append(f'<TR><TD ALIGN="LEFT"><FONT POINT-SIZE="11" COLOR="#1c2430">{escape(caption)}</FONT></TD></TR>')
     if marks is not None:
-        rows.append(f'<TR><TD ALIGN="LEFT">{_legend(workflow, marks)}</TD></TR>')
+        width = max(9.5 * _widest(title, 60), 5.7 * _widest(workflow.goal, 80), 6.2 * columns(caption))
+        rows.append(f'<TR><TD ALIGN="LEFT">{_legend(workflow, marks, round(width))}</TD></TR>')
     rows.append('<TR><TD HEIGHT="10"></TD></TR>')
     return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="2" CELLPADDING="1">{"".join(rows)}</TABLE>'
 
 
-def _legend(workflow: Workflow, marks: Mapping[str, NodeMark]) -> str:
+def _widest(text: str, width: int) -> int:
+    return max((columns(line) for line in wrapped(text, width, 4)), default=0)
+
+
+def _legend(workflow: Workflow, marks: Mapping[str, NodeMark], width: int) -> str:
+    """One chip per status that occurs. A table is stretched to its cell's width (about `width`): an empty cell takes that up."""
     used = {mark.status for mark in marks.values()}
     if any(node_id not in marks for node_id in workflow.nodes):
         used.add("pending")
-    cells = "".join(
-        f'<TD BGCOLOR="{shade.fill}" COLOR="{shade.line}" BORDER="1" CELLPADDING="4">'
-        f'<FONT POINT-SIZE="10" COLOR="{_ink(shade)}"><B>{escape(shade.mark)}</B> {escape(shade.word)}</FONT></TD>'
-        for status, shade in SHADES.items()
-        if status in used
+    shades = [shade for status, shade in SHADES.items() if status in used]
+    chips = "".join(_chip(shade) for shade in shades)
+    rest = max(width - sum(_chip_width(shade) + 5 for shade in shades), 1)
+    return (
+        f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="5" CELLPADDING="2"><TR>{chips}'
+        f'<TD FIXEDSIZE="TRUE" WIDTH="{rest}" HEIGHT="1"></TD></TR></TABLE>'
     )
-    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="5" CELLPADDING="2"><TR>{cells}</TR></TABLE>'
 
 
-def _graph(workflow: Workflow, marks: Mapping[str, NodeMark] | None, *, prefix: str, depth: int) -> Iterator[str]:
+def _chip(shade: Shade) -> str:
+    return (
+        f'<TD BGCOLOR="{shade.fill}" COLOR="{shade.line}" BORDER="1" FIXEDSIZE="TRUE" WIDTH="{_chip_width(shade)}" HEIGHT="20">'
+        f'<FONT POINT-SIZE="10" COLOR="{_ink(shade)}"><B>{escape(shade.mark)}</B> {escape(shade.word)}</FONT></TD>'
+    )
+
+
+def _chip_width(shade: Shade) -> int:
+    return 26 + round(5.6 * columns(shade.word))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What is known of the run that is drawn; marks are folded."""
+
+    marks: Mapping[str, NodeMark] | None
+    taken: Collection[tuple[str, int]] | None
+
+    def mark(self, path: str) -> NodeMark | None:
+        return None if self.marks is None else self.marks.get(path, NodeMark("pending", 0, 0))
+
+    def took(self, edge: Edge, workflow: Workflow, prefix: str) -> bool | None:
+        """Whether the run took an edge, None if that is not known. Those of a parallel node are not chosen: there the target tells."""
+        if self.taken is None or self.marks is None:
+            return None
+        if workflow.nodes[edge.source].type == "parallel":
+            return prefix + edge.source in self.marks and prefix + edge.target in self.marks
+        return (prefix, edge.index) in self.taken
+
+
+def _graph(workflow: Workflow, run: _Run, *, prefix: str, depth: int) -> Iterator[str]:
     """Nodes (inside their clusters), edges, retry jumps and children of one graph; ids are prefixed with the path of the graph."""
     subgraphs = parse_dot(workflow.source, workflow.file).subgraphs
-    yield from _clusters(workflow, marks, subgraphs, prefix)
+    yield from _clusters(workflow, run, subgraphs, prefix)
     for edge in workflow.edges:
-        yield f"  {quoted(prefix + edge.source)} -> {quoted(prefix + edge.target)} [{_edge(edge, workflow)}];"
+        looks = _edge(edge, workflow, run.took(edge, workflow, prefix))
+        yield f"  {quoted(prefix + edge.source)} -> {quoted(prefix + edge.target)} [{looks}];"
     for node in workflow.nodes.values():
         if node.retry_target and node.retry_target in workflow.nodes:
             yield (
@@ -160,10 +208,10 @@ def _graph(workflow: Workflow, marks: Mapping[str, NodeMark] | None, *, prefix: 
                 f'fontcolor="#6a737d", label=<&#160;&#160;<I>retry</I>>, tooltip={quoted(f"{node.id} goes back to {node.retry_target}")}];'
             )
         if node.child is not None and depth < _DEEPEST_CHILD:
-            yield from _child(node, node.child, marks, prefix, depth)
+            yield from _child(node, node.child, run, prefix, depth)
 
 
-def _child(node: Node, child: Workflow, marks: Mapping[str, NodeMark] | None, prefix: str, depth: int) -> Iterator[str]:
+def _child(node: Node, child: Workflow, run: _Run, prefix: str, depth: int) -> Iterator[str]:
     inside = f"{prefix}{node.id}/"
     look = look_of(node.type)
     yield f"  subgraph {quoted('cluster_child_' + inside)} {{"
@@ -171,7 +219,7 @@ def _child(node: Node, child: Workflow, marks: Mapping[str, NodeMark] | None, pr
         f'    label=<<FONT POINT-SIZE="11" COLOR="{look.line}">{_lines(child.label or child.name, 40, 2)}</FONT>>; '
         f'style="rounded,dashed"; color="{look.line}"; bgcolor="#fffafc"; margin=14; labeljust=l;'
     )
-    yield from (f"  {line}" for line in _graph(child, marks, prefix=inside, depth=depth + 1))
+    yield from (f"  {line}" for line in _graph(child, run, prefix=inside, depth=depth + 1))
     yield "  }"
     yield (
         f'  {quoted(prefix + node.id)} -> {quoted(inside + child.start)} [style=dashed, color="{look.line}", fontcolor="{look.line}", '
@@ -179,7 +227,7 @@ def _child(node: Node, child: Workflow, marks: Mapping[str, NodeMark] | None, pr
     )
 
 
-def _clusters(workflow: Workflow, marks: Mapping[str, NodeMark] | None, subgraphs: Sequence[SubgraphSyntax], prefix: str) -> Iterator[str]:
+def _clusters(workflow: Workflow, run: _Run, subgraphs: Sequence[SubgraphSyntax], prefix: str) -> Iterator[str]:
     """All nodes, each in the innermost subgraph that names it first; a subgraph nests in the smallest one that holds all its nodes."""
     holder: dict[str, int] = {}
     for index, subgraph in sorted(enumerate(subgraphs), key=lambda pair: len(pair[1].nodes), reverse=True):
@@ -197,8 +245,7 @@ def _clusters(workflow: Workflow, marks: Mapping[str, NodeMark] | None, subgraph
     def inside_of(index: int | None, indent: str) -> Iterator[str]:
         for node in workflow.nodes.values():
             if holder.get(node.id) == index:
-                mark = None if marks is None else marks.get(prefix + node.id, NodeMark("pending", 0, 0))
-                yield f"{indent}{quoted(prefix + node.id)} [{_node(node, mark)}];"
+                yield f"{indent}{quoted(prefix + node.id)} [{_node(node, run.mark(prefix + node.id))}];"
         for child in (number for number in parent if parent[number] == index and subgraphs[number].nodes):
             title = subgraphs[child].label or subgraphs[child].name.removeprefix("cluster_")
             yield f"{indent}subgraph {quoted(f'cluster_{prefix}{child}')} {{"
@@ -238,10 +285,7 @@ def _barred(label: str, look: Look, *, heavy: bool) -> str:
     bar = f'<TR><TD BGCOLOR="{look.line}" HEIGHT="5" CELLPADDING="0" FIXEDSIZE="FALSE"></TD></TR>'
     style = ' STYLE="dashed"' if "dashed" in look.style else ""
     frame = f'BORDER="{2 if heavy else 1}" COLOR="{look.line}" BGCOLOR="{look.fill}"{style}'
-    return (
-        f'<TABLE {frame} CELLBORDER="0" CELLSPACING="0" CELLPADDING="0">'
-        f"{box + bar if look.shape == 'fork' else bar + box}</TABLE>"
-    )
+    return f'<TABLE {frame} CELLBORDER="0" CELLSPACING="0" CELLPADDING="0">{box + bar if look.shape == "fork" else bar + box}</TABLE>'
 
 
 def _node_label(node: Node, mark: NodeMark | None, look: Look) -> str:
@@ -262,10 +306,11 @@ def _node_label(node: Node, mark: NodeMark | None, look: Look) -> str:
         shade = _shade(mark.status)
         status = f'<FONT POINT-SIZE="10" COLOR="{_ink(shade)}"><B>{escape(shade.mark)} {escape(shade.word)}</B></FONT>'
         numbers = _numbers(mark)
-        if numbers:
-            apart = " &#160;" if columns(shade.word) + columns(numbers) + 4 <= look.wide + 4 else "<BR/>"
-            status += f'{apart}<FONT POINT-SIZE="9" COLOR="{look.soft}">{escape(numbers)}</FONT>'
-        rows.append(status)
+        small = f'<FONT POINT-SIZE="9" COLOR="{look.soft}">{escape(numbers)}</FONT>'
+        if numbers and columns(shade.word) + columns(numbers) <= look.wide:
+            rows.append(f"{status} &#160;{small}")
+        else:
+            rows += [status, *([small] if numbers else [])]
         if mark.note:
             rows.append(f'<FONT POINT-SIZE="9" COLOR="{look.soft}">{_lines(mark.note, look.wide + 10, 3)}</FONT>')
     cells = "".join(f"<TR><TD>{row}</TD></TR>" for row in rows)
@@ -314,7 +359,7 @@ def _tooltip(node: Node) -> str:
     return "\n".join(lines)
 
 
-def _edge(edge: Edge, workflow: Workflow) -> str:
+def _edge(edge: Edge, workflow: Workflow, taken: bool | None) -> str:
     rows = []
     if edge.label:
         rows.append(f'<FONT COLOR="#1c2430"><B>{_lines(edge.label, 24, 3)}</B></FONT>')
@@ -336,8 +381,10 @@ def _edge(edge: Edge, workflow: Workflow) -> str:
         parts.append("style=bold")
     elif edge.condition is not None:
         parts.append("style=dashed")
-    if workflow.nodes[edge.source].type == "parallel":
-        parts.append("penwidth=1.8")
+    if taken is False:
+        parts.append('color="#b4bcc5"')
+    elif taken or workflow.nodes[edge.source].type == "parallel":
+        parts.append('penwidth=1.9, color="#27323f"' if taken else "penwidth=1.8")
     return ", ".join(parts)
 
 
