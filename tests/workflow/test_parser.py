@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from arc.workflow.errors import WorkflowError
+from arc.workflow.errors import WorkflowError, format_diagnostic
 from arc.workflow.parser import decode_source, parse_dot
 from arc.workflow.syntax import GraphSyntax
-from arc.workflow.values import Duration, Position, Value
+from arc.workflow.values import Diagnostic, Duration, Position, Severity, Value
 
 
 def parse(body: str) -> GraphSyntax:
@@ -206,6 +206,11 @@ class TestScopes:
         graph = parse("subgraph s { a; subgraph t { b } } { c }")
         assert [(each.name, each.nodes) for each in graph.subgraphs] == [("s", ("a", "b")), ("t", ("b",)), ("", ("c",))]
 
+    def test_a_second_subgraph_of_the_same_name_goes_on_with_the_first(self) -> None:
+        graph = parse("subgraph s { label=One; a } subgraph s { b }")
+        assert [(each.name, each.label, each.nodes) for each in graph.subgraphs] == [("s", "One", ("a", "b"))]
+        assert graph.nodes["b"].classes == ("one",)
+
     def test_attributes_of_a_subgraph_are_its_own(self) -> None:
         graph = parse("subgraph s { goal=x }")
         assert (graph.attributes, graph.subgraphs[0].attributes["goal"].value) == ({}, "x")
@@ -304,6 +309,27 @@ class TestErrors:
         error = fails("digraph g { " + "a; " * 1000 + "1b " + "c; " * 1000 + "}")
         shown, caret = error.details[:2]
         assert (len(shown) < 140, shown[caret.index("^") :].startswith("1b")) == (True, True)
+
+
+class TestErrorText:
+    HERE = Position("flow.dot", 2, 3)
+
+    def finding(self, severity: Severity, message: str, hint: str = "") -> Diagnostic:
+        return Diagnostic("rule", severity, message, self.HERE, "\ta b", ("x", "y", "z"), hint)
+
+    def test_one_error_is_the_message_itself(self) -> None:
+        error = WorkflowError([self.finding("notice", "aside"), self.finding("error", "wrong", "do it right")])
+        assert (error.message, error.hints, len(error.diagnostics)) == ("flow.dot:2:3: wrong", ("do it right",), 2)
+        assert str(error) == "flow.dot:2:3: wrong\n    \ta b\n    \t ^\nexpected x, y or z\nhint: do it right"
+
+    def test_several_are_counted_and_listed_with_each_hint_once(self) -> None:
+        error = WorkflowError([self.finding("error", "one", "hint"), self.finding("error", "two", "hint")])
+        assert (error.message, error.hints) == ("`flow.dot` has 2 errors", ("hint",))
+        assert [line for line in error.details if line.startswith("flow.dot")] == ["flow.dot:2:3: one", "flow.dot:2:3: two"]
+
+    def test_control_characters_do_not_reach_the_terminal(self) -> None:
+        finding = Diagnostic("rule", "error", "wrong", self.HERE, "a\x1b[31m b")
+        assert format_diagnostic(finding)[1] == "    a\ufffd[31m b"
 
 
 class TestDecoding:

@@ -45,7 +45,7 @@ def problem(
 
 def format_diagnostic(finding: Diagnostic, *, with_hint: bool = True) -> list[str]:
     """The lines that show a finding: place and message, source line, caret, expectation, hint."""
-    lines = [f"{finding.position}: {finding.message}"]
+    lines = [f"{finding.position}: {_visible(finding.message)}"]
     if finding.source_line.strip():
         lines += _excerpt(finding.source_line, finding.position.column)
     if finding.expected:

@@ -77,6 +77,7 @@ class _Builder:
         self.nodes: dict[str, _Node] = {}
         self.edges: list[EdgeSyntax] = []
         self.subgraphs: list[_Subgraph] = []
+        self.named_subgraphs: dict[str, _Subgraph] = {}
         self.homes: dict[str, tuple[_Subgraph, ...]] = {}
 
     def graph(self, tree: GraphTree, source: str) -> GraphSyntax:
@@ -161,10 +162,13 @@ class _Builder:
         if tree.depth > MAX_NESTING:
             raise self.error(f"subgraphs are nested more than {MAX_NESTING} deep", tree.brace)
         label = self.label(tree)
-        record = next((each for each in self.subgraphs if each.name and each.name == _name(tree.name)), None)
+        name = _name(tree.name)
+        record = self.named_subgraphs.get(name)
         if record is None:
-            record = _Subgraph(_name(tree.name), label, {})
+            record = _Subgraph(name, label, {})
             self.subgraphs.append(record)
+            if name:  # a second `subgraph NAME` goes on with the first one, as in DOT
+                self.named_subgraphs[name] = record
         record.label = label or record.label
         derived = derived_class(record.label)
         inner = _Scope(

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 from arc.workflow.errors import problem
+from arc.workflow.literals import literal_offsets
 from arc.workflow.values import Attribute, Position
 
 
@@ -83,8 +84,6 @@ class ValueLocator:
     @cached_property
     def _offsets(self) -> list[int]:
         """For each decoded character the source offset it comes from, then the end of the literal."""
-        from arc.workflow.literals import literal_offsets  # literals needs nothing of this module but is only needed for findings
-
         start = self._source.offset(self._attribute.value_position)
         if not self._attribute.quoted:
             return list(range(start, start + len(str(self._attribute.value)) + 1))
