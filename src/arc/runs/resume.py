@@ -16,6 +16,7 @@ from arc.base.errors import ArcError, UsageError
 from arc.base.faults import declare_faults, fault
 from arc.base.locks import Lease
 from arc.base.processes import end_processes
+from arc.runs.abandoned import clear_abandoned, close_finished
 from arc.runs.agree import Standing, branch_of, commit_in, highest_ordinal, stand_in_git, stand_on_disk
 from arc.runs.answers import close_stale_questions
 from arc.runs.artifacts import ArtifactStore, load, references
@@ -93,12 +94,19 @@ async def resume_run(target: ResumeTarget, world: World) -> RunResult:
     try:
         finished = await asyncio.to_thread(_finished, claimed.folder)
         if finished is not None:
+            told: list[str] = []
+            await close_finished(claimed.folder, claimed.folder.read_record(), lambda notice: told.append(notice.message))
             claimed.lease.release()
-            return finished
+            return replace(finished, notices=(*finished.notices, *told))
         await end_processes(RUN_VARIABLE, claimed.folder.run_id, grace=_LEFTOVER_GRACE)
         prepared = await to_end(_prepare, claimed, world)
     except BaseException:
         claimed.lease.release()
+        raise
+    try:
+        await clear_abandoned(prepared.live, claimed.folder.read_checkpoint())
+    except BaseException:
+        prepared.live.close()
         raise
     return await execute(prepared)
 
@@ -303,8 +311,8 @@ def _mend(live: LiveRun, standing: Standing, writer: CheckpointWriter) -> tuple[
         assert checkpoint is not None
         checkpoint = _finish_cycle(live, standing, checkpoint, workspace, opened.fresh, writer)
         fault("resume.cycle")
-    if not opened.fresh and not (cut_off and standing.branch is None):
-        _set_aside(live, checkpoint, workspace)
+    if not (cut_off and standing.branch is None):
+        _set_aside(live, checkpoint, workspace, fresh=opened.fresh)
     return opened, checkpoint
 
 
@@ -387,12 +395,12 @@ def _block_of(checkpoint: CheckpointFile) -> tuple[int, str] | None:
     return found
 
 
-def _set_aside(live: LiveRun, checkpoint: CheckpointFile | None, workspace: GitWorkspace) -> None:
+def _set_aside(live: LiveRun, checkpoint: CheckpointFile | None, workspace: GitWorkspace, *, fresh: bool) -> None:
     """Half-done edits of the interrupted node into a named ref, files back to the last checkpoint."""
     ordinal = highest_ordinal(live.folder)
     node = (checkpoint.next_node_id if checkpoint is not None else live.workflow.start) or "end"
     try:
-        kept = workspace.set_aside(f"{ordinal}-{node}", f"half-done edits of node `{node}`, interrupted by a crash")
+        kept = None if fresh else workspace.set_aside(f"{ordinal}-{node}", f"half-done edits of node `{node}`, interrupted by a crash")
         fault("resume.aside")
         workspace.reset()
     except ArcError as error:

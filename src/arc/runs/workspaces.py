@@ -84,7 +84,7 @@ def _open_git(live: LiveRun, expected: str | None) -> Opened:
     assert record.run_branch is not None
     ref = HEADS + record.run_branch
     made = _make_refs(live, repository, ref)
-    fresh = not (live.folder.worktree / ".git").exists()
+    fresh = never_filled(live.folder.worktree)
     try:
         workspace = GitWorkspace.attach(
             repository,
@@ -103,6 +103,16 @@ def _open_git(live: LiveRun, expected: str | None) -> Opened:
         raise
     fault("start.worktree")
     return Opened(workspace, fresh)
+
+
+def never_filled(worktree: Path) -> bool:
+    """Whether a worktree's files were never written (it does not exist, or a crash came between its registration and its files)."""
+    try:
+        link = (worktree / ".git").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return True
+    admin = Path(link.removeprefix("gitdir:").strip())
+    return not any((admin / name).exists() for name in ("index", "arc-index"))
 
 
 def _make_refs(live: LiveRun, repository: Repository, ref: str) -> tuple[RefUpdate, ...]:

@@ -1,0 +1,118 @@
+"""What a crash leaves of worktrees that no state names: those of a parallel block that had no checkpoint yet, and that of a finished run.
+
+Uncommitted work in them is set aside in a named ref by the workspace itself; a branch goes only if its commits are all in the run branch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pygit2
+
+from arc.runs.live import LiveRun
+from arc.runs.records import CheckpointFile, RunRecord
+from arc.runs.store import RunFolder
+from arc.runs.workspaces import HEADS, never_filled, sandboxes
+from arc.sandbox.local import LocalSandboxes
+from arc.workflow.state import FrameState
+from arc.workspace.git.refs import RefUpdate, transact
+from arc.workspace.git.repository import Repository
+from arc.workspace.git.workspace import GitWorkspace
+from arc.workspace.git.worktree import Worktree, registrations, remove_worktree
+from arc.workspace.notices import NoticeSink
+
+
+async def clear_abandoned(live: LiveRun, checkpoint: CheckpointFile | None) -> None:
+    """Close the worktrees of blocks that the state does not name (they start again under a new ordinal), then drop their empty branches."""
+    if live.repository is None:
+        return
+    for workspace in await asyncio.to_thread(_abandoned, live, checkpoint, live.repository):
+        await workspace.close()
+    await asyncio.to_thread(_drop_branches, live, checkpoint, live.repository)
+
+
+async def close_finished(folder: RunFolder, record: RunRecord, notices: NoticeSink) -> None:
+    """Remove the worktree of a finished run that was killed before it could (kept, and named, if not everything is committed)."""
+    if record.mode != "git" or record.repository is None or record.run_branch is None or not (folder.worktree / ".git").exists():
+        return
+    repository = Repository.at(Path(record.repository))
+    workspace = await asyncio.to_thread(
+        lambda: GitWorkspace.attach(
+            repository,
+            run_id=record.run_id,
+            path=folder.worktree,
+            ref=f"{HEADS}{record.run_branch}",
+            subdirectory=".",
+            exclude_globs=record.config.checkpoint.exclude_globs,
+            sandboxes=LocalSandboxes({}),
+            notices=notices,
+        )
+    )
+    await workspace.close()
+
+
+def open_block_ordinals(checkpoint: CheckpointFile | None) -> frozenset[int]:
+    """Ordinals of all blocks that are open in a state."""
+    found: set[int] = set()
+
+    def visit(frame: FrameState) -> None:
+        block = frame.open_block
+        if block is not None:
+            found.add(block.ordinal)
+            for inner in (*(branch.frame for branch in block.branches), *((block.child,) if block.child else ())):
+                visit(inner)
+
+    if checkpoint is not None:
+        visit(checkpoint.to_state().root)
+    return frozenset(found)
+
+
+def _is_abandoned(ref: str, run_id: str, known: frozenset[int]) -> bool:
+    prefix = f"{HEADS}arc/branch/{run_id}/"
+    ordinal = ref.removeprefix(prefix).partition("-")[0]
+    return ref.startswith(prefix) and ordinal.isdigit() and int(ordinal) not in known
+
+
+def _abandoned(live: LiveRun, checkpoint: CheckpointFile | None, repository: Repository) -> list[GitWorkspace]:
+    known = open_block_ordinals(checkpoint)
+    found = []
+    for registration in registrations(repository.common_dir):
+        if registration.ref is None or registration.path is None or not _is_abandoned(registration.ref, live.run_id, known):
+            continue
+        if never_filled(registration.path) or repository.ref(registration.ref) is None:
+            remove_worktree(repository, Worktree(registration.path, registration.admin))
+            continue
+        found.append(
+            GitWorkspace.attach(
+                repository,
+                run_id=live.run_id,
+                path=registration.path,
+                ref=registration.ref,
+                subdirectory=live.record.subdirectory,
+                exclude_globs=live.config.checkpoint.exclude_globs,
+                sandboxes=sandboxes(live),
+                notices=live.tell,
+            )
+        )
+    return found
+
+
+def _drop_branches(live: LiveRun, checkpoint: CheckpointFile | None, repository: Repository) -> None:
+    """Delete branches of such blocks whose tip is part of the run branch; one that was kept (a conflict, a failure) has more and stays."""
+    known = open_block_ordinals(checkpoint)
+    held = {registration.ref for registration in registrations(repository.common_dir)}
+    tip = repository.ref(f"{HEADS}{live.record.run_branch}")
+    updates = []
+    for name in repository.pygit2.references:
+        commit = repository.ref(name) if _is_abandoned(name, live.run_id, known) and name not in held else None
+        if commit is not None and tip is not None and _is_in(repository, commit, tip):
+            updates.append(RefUpdate(name, None, commit))
+    transact(repository, updates)
+
+
+def _is_in(repository: Repository, commit: str, tip: str) -> bool:
+    try:
+        return commit == tip or bool(repository.pygit2.descendant_of(tip, commit))
+    except (KeyError, ValueError, pygit2.GitError):
+        return False
