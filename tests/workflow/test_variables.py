@@ -65,6 +65,13 @@ def test_an_open_brace_needs_a_name_and_a_closing_one(text: str) -> None:
     assert [finding.rule for finding in expand(text, a="x")[1]] == ["undefined_variable"]
 
 
+@pytest.mark.parametrize(("text", "name"), [("a {{ goal }}", "goal"), ("a {{inputs.bug}}", "bug")])
+def test_templates_of_other_tools_are_plain_text_with_a_warning(text: str, name: str) -> None:
+    result, (finding,), _ = expand(text, goal="G", bug="B")
+    assert (result, finding.severity, finding.position.column, finding.hint) == (text, "warning", 12, f"write `${{{name}}}`")
+    assert expand("{{ other }} {{.ID}}", goal="G")[:2] == ("{{ other }} {{.ID}}", [])
+
+
 def test_commands_get_goal_and_inputs_in_their_environment() -> None:
     assert environment_names("G", {"branch": "main", "my-key.2": "x"}) == {
         "ARC_GOAL": "G",

@@ -91,7 +91,7 @@ class Reader:
 
     def expanded(self, level: Level, attribute: Attribute) -> Value:
         """The value with variables replaced, where its kind has them."""
-        if not isinstance(attribute.value, str) or "$" not in attribute.value:
+        if not isinstance(attribute.value, str) or not ("$" in attribute.value or "{{" in attribute.value):
             return attribute.value
         key = (attribute.value_position, attribute.name)
         if key not in self._expanded:

@@ -15,6 +15,8 @@ from arc.workflow.values import Diagnostic
 
 _VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_.-]*)\}|(?P<open>\{)|(?P<plain>[A-Za-z_][A-Za-z0-9_]*))")
 
+_TEMPLATE = re.compile(r"\{\{-?[ ]*(?:(?P<goal>goal)|inputs\.(?P<input>[A-Za-z_][A-Za-z0-9_]*))[ ]*-?\}\}")
+
 
 class Variables:
     """The values that texts may use, the names they did use, and where findings go."""
@@ -26,6 +28,8 @@ class Variables:
 
     def expand(self, text: str, locator: Locator) -> str:
         """The text with variables replaced. Reports `undefined_variable` errors at the `$`; the variable then stays as written."""
+        if "{{" in text:
+            self._report_templates(text, locator)
         if "$" not in text:
             return text
 
@@ -43,6 +47,14 @@ class Variables:
             return match[0]
 
         return _VARIABLE.sub(replace, text)
+
+    def _report_templates(self, text: str, locator: Locator) -> None:
+        """`{{ goal }}` and `{{ inputs.x }}` are variables in relatives of this language; here they would go unnoticed as plain text."""
+        for match in _TEMPLATE.finditer(text):
+            position, name = locator.at(match.start()), match["goal"] or match["input"]
+            hint = f"write `${{{name}}}`"
+            message = f"`{match[0]}` is plain text here"
+            self._report(Diagnostic("undefined_variable", "warning", message, position, locator.line(position), (), hint))
 
     def _remedy(self, name: str) -> str:
         if name == "goal":
