@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arc.workflow.errors import problem
@@ -150,5 +150,5 @@ def _parser() -> Lark:
                 return ValueTree(first, None)
             return ValueTree(first, "".join(decode_string(token[1:-1]) for token in children))
 
-    grammar = resources.files("arc.workflow").joinpath("grammar.lark").read_text(encoding="utf-8")
+    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
     return Lark(grammar, parser="lalr", lexer="basic", transformer=Builder(), maybe_placeholders=False)
