@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arc.base.json import JsonObject
 from arc.base.redact import Redactor, names_a_secret
 
 KEY = (
@@ -116,7 +117,7 @@ def test_of_two_secrets_the_longer_one_is_replaced_whole() -> None:
 
 def test_json_values_and_keys() -> None:
     redactor = Redactor({"P": "hunter2hunter2"})
-    value = {"a": ["hunter2hunter2", 1, None, True], "hunter2hunter2": {"b": 2.5}}
+    value: JsonObject = {"a": ["hunter2hunter2", 1, None, True], "hunter2hunter2": {"b": 2.5}}
     assert redactor.json(value) == {"a": ["«redacted:P»", 1, None, True], "«redacted:P»": {"b": 2.5}}
     assert value["a"] == ["hunter2hunter2", 1, None, True]
 
