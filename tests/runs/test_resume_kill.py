@@ -52,8 +52,8 @@ CYCLE = (
     "checkpoint.told",
 )
 
-TIMES = (1, 2, 5, 8, 13)
-"""At which checkpoint: after start, after the first command, in the parallel block, in it or at the fan-in, in the child."""
+TIMES = (1, 5, 9, 13)
+"""At which checkpoint: after start, in the parallel block, at the fan-in, after the child."""
 
 NODE_LOG = ("nodelog.opened:2", "nodelog.status:3", "nodelog.status:4", "nodelog.prompt", "nodelog.response")
 

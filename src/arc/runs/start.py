@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from arc import __version__
@@ -39,6 +39,7 @@ from arc.workflow.model import Workflow
 from arc.workflow.resolve import ResolveInputs
 from arc.workflow.sources import FileSources, SourceReader
 from arc.workspace.git.repository import Repository
+from arc.workspace.git.snapshot import snapshot_dirty
 from arc.workspace.git.status import DirtyReport
 from arc.workspace.notices import Notice
 
@@ -106,8 +107,6 @@ def decide(request: StartRequest) -> Decided:
 
 def _decide_mode(base: Decided, repository: Repository | None, missing: bool, told: list[Notice]) -> Decided:
     """The run's mode, with a notice wherever Git checkpoints are off."""
-    from dataclasses import replace
-
     if base.request.dry_run:
         told.append(Notice("info", "run.dry_run", "dry run: no command is executed, no model is called, the repository is not touched"))
         return replace(base, mode="dry_run", notices=tuple(told))
@@ -217,7 +216,8 @@ def _record(decided: Decided, world: World, folder: RunFolder, lease: Lease, red
     folder.write_graph(redactor.text(decided.workflow.source))
     folder.write_sources({written: redactor.text(text) for written, text in decided.texts.items()})
     fault("start.sources")
-    record = _run_record(decided, world, folder, redactor)
+    told: list[Notice] = []
+    record = _run_record(decided, world, folder, redactor, _snapshot(decided, told))
     folder.write_record(record)
     fault("start.recorded")
     live = LiveRun(
@@ -231,6 +231,8 @@ def _record(decided: Decided, world: World, folder: RunFolder, lease: Lease, red
         events=EventLog(folder.events_file, run_id=folder.run_id, clock=world.clock, redactor=redactor, observer=world.observer),
         repository=decided.repository,
     )
+    for one in told:
+        live.tell(one)
     if hidden:
         names = ", ".join(f"`{name}`" for name in hidden)
         message = f"{names} hold what looks like a secret; it is stored redacted, so a resume will not have it: pass it by [environment]"
@@ -238,7 +240,7 @@ def _record(decided: Decided, world: World, folder: RunFolder, lease: Lease, red
     return live
 
 
-def _run_record(decided: Decided, world: World, folder: RunFolder, redactor: Redactor) -> RunRecord:
+def _run_record(decided: Decided, world: World, folder: RunFolder, redactor: Redactor, snapshot: str | None) -> RunRecord:
     config, repository = decided.sources.config, decided.repository
     now = rfc3339(world.clock.now())
     git = decided.mode == "git"
@@ -262,12 +264,18 @@ def _run_record(decided: Decided, world: World, folder: RunFolder, redactor: Red
         run_branch=f"{RUN_BRANCH_PREFIX}{folder.run_id}" if git else None,
         metadata_ref=metadata_ref(folder.run_id) if git else None,
         worktree=str(folder.worktree) if git else None,
-        snapshot_sha=_snapshot(decided, folder.run_id) if decided.snapshot else None,
+        snapshot_sha=snapshot,
     )
 
 
-def _snapshot(decided: Decided, run_id: str) -> str:
-    raise NotImplementedError
+def _snapshot(decided: Decided, told: list[Notice]) -> str | None:
+    """The dirty tree as a commit on top of HEAD, which the run branch will start at; None if there is nothing to take along."""
+    if not decided.snapshot or decided.repository is None:
+        return None
+    globs = decided.sources.config.checkpoint.exclude_globs
+    commit = snapshot_dirty(decided.repository, notices=told.append, exclude_globs=globs)
+    told.append(Notice("info", "run.snapshot", f"the uncommitted changes were taken along as checkpoint 0 (commit {commit[:12]})"))
+    return commit
 
 
 def make_redactor(world: World, config: RunConfig) -> Redactor:
