@@ -286,6 +286,12 @@ CASES = [
         'start -> build -> exit\n build [prompt=p, class=fast]\n model_stylesheet=".fast { model: m; } #build { model: n; }"',
         "did you mean `#build`?",
     ),
+    Case(
+        "stylesheet_selector_used",
+        'start -> build -> exit\n build [prompt=p, class=fast]\n model_stylesheet="#build, «.slow { model: m; } «agnet { model: n; }"',
+        'start -> build -> exit\n build [prompt=p, class=fast]\n model_stylesheet="#build, .fast { model: m; } box, human { model: n; }"',
+        "`.slow` matches no node",
+    ),
 ]
 
 

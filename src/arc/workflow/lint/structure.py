@@ -89,7 +89,8 @@ def loop_without_exit(view: View) -> Iterator[Finding]:
         around = view.reached_from([edge.target for edge in view.outgoing(node.id)])
         if node.id not in around:
             continue
-        loop = [other for other in view.syntax.nodes if other in around and node.id in view.reached_from([other])]
+        back = view.reaching(node.id)
+        loop = [other for other in view.syntax.nodes if other in around and other in back]
         reported.update(loop)
         names = " -> ".join(f"`{name}`" for name in loop[:6]) + (" ..." if len(loop) > 6 else "")
         yield Finding(

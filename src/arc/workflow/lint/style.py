@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz, process
 
+from arc.workflow.errors import WorkflowError
 from arc.workflow.lint.view import Finding, View, pick, text
+from arc.workflow.model import NODE_TYPES
+from arc.workflow.stylesheet import parse_stylesheet
 from arc.workflow.values import Position
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -65,18 +68,25 @@ def stylesheet_model_known(view: View) -> Iterator[Finding]:
 
 
 def stylesheet_selector_used(view: View) -> Iterator[Finding]:
-    """Every selector of the stylesheet matches a node."""
+    """Every selector of the stylesheet matches a node. A type that is spelt right may match none: sheets are shared between workflows."""
     sheet = view.syntax.attributes.get("model_stylesheet")
     if sheet is None:
         return
-    classes = {name for node in view.syntax.nodes.values() for name in node.classes}
-    for block in _BLOCK.finditer(_without_comments(str(sheet.value))):
-        selector = block["selector"].strip()
-        position = view.inside(sheet, block.start() + len(block["selector"]) - len(block["selector"].lstrip()))
-        if selector.startswith("#") and selector[1:] not in view.syntax.nodes:
-            yield Finding(f"selector `{selector}` matches no node", position, _nearest(selector[1:], list(view.syntax.nodes), "#"))
-        elif selector.startswith(".") and selector[1:] not in classes:
-            yield Finding(f"selector `{selector}` matches no node", position, _nearest(selector[1:], sorted(classes), "."))
+    try:
+        rules = parse_stylesheet(str(sheet.value), sheet.value_position, view.locator(sheet)).rules
+    except WorkflowError:
+        return  # stylesheet_syntax reports it
+    classes = sorted({name for node in view.syntax.nodes.values() for name in node.classes})
+    types = sorted({*NODE_TYPES, *view.types.values()})
+    for selector in (each for rule in rules for each in rule.selectors):
+        if selector.kind == "id" and selector.name not in view.syntax.nodes:
+            yield Finding(
+                f"selector `#{selector.name}` matches no node", selector.position, _nearest(selector.name, list(view.syntax.nodes), "#")
+            )
+        elif selector.kind == "class" and selector.name not in classes:
+            yield Finding(f"selector `.{selector.name}` matches no node", selector.position, _nearest(selector.name, classes, "."))
+        elif selector.kind == "type" and selector.name not in types:
+            yield Finding(f"selector `{selector.name}` is no node type", selector.position, _nearest(selector.name, types, ""))
 
 
 def _all_named(view: View) -> Iterator[_Named]:

@@ -102,7 +102,11 @@ class View:
         """The place of one character of an attribute's (decoded) text."""
         if not isinstance(attribute.value, str):
             return attribute.value_position
-        return ValueLocator(self._text, attribute).at(offset)
+        return self.locator(attribute).at(offset)
+
+    def locator(self, attribute: Attribute) -> ValueLocator:
+        """Places inside an attribute's text."""
+        return ValueLocator(self._text, attribute)
 
     @cached_property
     def _text(self) -> SourceText:
