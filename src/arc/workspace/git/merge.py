@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pygit2
 from pygit2.enums import MergeFlag
 
+from arc.workspace.git.coverage import show
 from arc.workspace.git.objects import tree_of
 from arc.workspace.git.repository import Repository
-from arc.workspace.git.staging import show
 from arc.workspace.protocol import BranchConflict, MergeInput, MergeReport
 
 

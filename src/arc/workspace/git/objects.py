@@ -112,6 +112,14 @@ def walk_tree(repository: Repository, tree: str | None, prefix: bytes = b"") -> 
             yield prefix + name, entry
 
 
+def walk_folders(repository: Repository, tree: str, prefix: bytes = b"") -> Iterator[bytes]:
+    """All folders below a tree."""
+    for name, entry in read_tree(repository, tree).items():
+        if entry.mode == DIRECTORY:
+            yield prefix + name
+            yield from walk_folders(repository, entry.id, prefix + name + b"/")
+
+
 def compare_trees(repository: Repository, old: str | None, new: str | None, prefix: bytes = b"") -> Iterator[TreeChange]:
     """The paths that differ, directories that are equal never opened. Unordered."""
     if old == new:

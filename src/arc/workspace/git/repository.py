@@ -118,6 +118,21 @@ class Repository:
         reference = self.pygit2.references.get(name)
         return None if reference is None else str(reference.resolve().target)
 
+    def head_of(self, admin: Path) -> str | None:
+        """The commit that the HEAD of a worktree (by its administrative folder) stands for; None if it is unborn or broken."""
+        try:
+            head = (admin / "HEAD").read_text(errors="replace").strip()
+        except OSError:
+            return None
+        return self.ref(head[5:]) if head.startswith("ref: ") else head
+
+    def config(self, name: str) -> str | None:
+        """A value of the repository's own configuration; None if it is not set there."""
+        try:
+            return self.pygit2.config[name]
+        except KeyError:
+            return None
+
     def is_dirty(self) -> DirtyReport:
         """Uncommitted work here: tracked changes, untracked files; not what is ignored, also by the person's own ignore file."""
         ignore = person_settings(self.top, "core.excludesFile").get("core.excludesFile") or (str(Path.home() / ".config/git/ignore"),)

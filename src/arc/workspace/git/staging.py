@@ -12,26 +12,28 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from arc.base.atomic import write_atomic
 from arc.base.faults import declare_faults, fault
 from arc.base.git import Git, GitError
+from arc.workspace.git.coverage import Coverage, is_special, special_files
 from arc.workspace.git.errors import StageError
+from arc.workspace.git.hashing import hash_files
 from arc.workspace.git.locks import clear_stale_lock
-from arc.workspace.git.nested import expand_untracked, ignored_paths, is_nested_repository
-from arc.workspace.git.objects import GITLINK, Entry, edit_tree, tree_of
+from arc.workspace.git.nested import expand_untracked, ignored_paths
+from arc.workspace.git.objects import GITLINK, Edits, Entry, edit_tree, tree_of
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.status import StatusEntry, parse_status
 from arc.workspace.git.worktree import Worktree, worktree_git
-from arc.workspace.notices import Notice, NoticeSink
+from arc.workspace.notices import NoticeSink
 from arc.workspace.plan import Gap
 
-MANY_FILES = 10_000
-MANY_BYTES = 200 * 1000 * 1000
+MANY_CHANGES = 2_000
+"""Above this many changed paths git hashes them (it then costs less than doing it here)."""
+WRITE_BACK_EVERY = 16
 INDEX_SETTINGS = ("core.untrackedCache=true", "core.preloadIndex=true", "index.version=4", "core.splitIndex=false", "index.sparse=false")
 
 declare_faults(
@@ -61,13 +63,25 @@ class Stager:
     worktree: Worktree
     exclude_globs: Sequence[str]
     notices: NoticeSink
-    _reported: set[bytes] = field(default_factory=set)
+    state: Path | None = None
+    """Where the private index and its helpers live; None: in the worktree's administrative folder."""
+    more_excludes: bytes = b""
+    """Further ignore patterns (the person's own, for their checkout)."""
+    _captures: int = 0
+    _excludes: tuple[float, bytes] = (0.0, b"")
     _gitlinks: set[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self._coverage = Coverage(self.notices)
 
     @property
     def index(self) -> Path:
-        """The private index, in the worktree's administrative folder."""
-        return self.worktree.admin / "arc-index"
+        """The private index."""
+        return self._state / "arc-index"
+
+    @property
+    def _state(self) -> Path:
+        return self.state or self.worktree.admin
 
     def capture(self, base: str) -> Captured:
         """The tree of the files as they are now. `base` is the commit or tree that the private index was last in step with.
@@ -81,13 +95,14 @@ class Stager:
             entries = self._status(gaps)
             fault("git.stage.status")
             changed = self._changed(entries, gaps)
+            edits = self._hash_here(base, entries, changed)
             self._update(changed, gaps)
             fault("git.stage.indexed")
-            tree, count = self._tree(base)
+            tree, count = self._tree_from(base, edits) if edits is not None else self._tree(base)
         except GitError as error:
             raise StageError(f"the files in `{self.worktree.path}` could not be captured", details=error.details) from error
         fault("git.stage.tree")
-        nested = self._nested_above(changed)
+        nested = self._coverage.nested_above(self.worktree.path, changed, self._git_links())
         return Captured(tree, count, nested, tuple(Gap(path, reason) for path, reason in sorted(gaps.items())))
 
     def git(self) -> Git:
@@ -103,11 +118,18 @@ class Stager:
 
     @property
     def _excludes_file(self) -> Path:
-        return self.worktree.admin / "arc-exclude"
+        return self._state / "arc-exclude"
 
     @property
     def _scratch(self) -> Path:
-        return self.worktree.admin / "arc-scratch"
+        return self._state / "arc-scratch"
+
+    def forget_promises(self) -> None:
+        """Drop `assume unchanged` marks from the private index (a copy of a person's), so that every file is looked at."""
+        output = self.git().run("ls-files", "-v", "-z", read_only=True)
+        marked = [line[2:] for line in output.split(b"\0")[:-1] if line[:1].islower()]
+        if marked:
+            self.git().run("update-index", "--no-assume-unchanged", "-z", "--stdin", input=_lines(marked))
 
     def _prepare(self) -> None:
         clear_stale_lock(self.index.with_name("arc-index.lock"))
@@ -123,10 +145,10 @@ class Stager:
 
     def _exclude_text(self) -> bytes:
         """The run's globs after what the repository's own configuration ignores everywhere."""
-        text = b""
-        if (configured := _local_excludes(self.repository)) is not None:
-            text = configured.rstrip(b"\n") + b"\n"
-        return text + "".join(f"{glob}\n" for glob in self.exclude_globs).encode()
+        changed = (self.repository.common_dir / "config").stat().st_mtime
+        if self._excludes[0] != changed:
+            self._excludes = (changed, _local_excludes(self.repository) or b"")
+        return self._excludes[1] + self.more_excludes + "".join(f"{glob}\n" for glob in self.exclude_globs).encode()
 
     def _status(self, gaps: dict[bytes, str]) -> tuple[StatusEntry, ...]:
         command = (
@@ -138,7 +160,10 @@ class Stager:
             "--no-ahead-behind",
             "--ignore-submodules=none",
         )
-        result = self.git().finish(*command, check=False)
+        # Now and then git may write its untracked cache back into the index; each time would cost more than the folders it looks at again.
+        write = self._captures % WRITE_BACK_EVERY == 0
+        self._captures += 1
+        result = self.git().finish(*command, check=False, read_only=not write)
         if result.returncode != 0 and (b"index file" in result.stderr or b"bad signature" in result.stderr):
             self.rebuild("HEAD")  # torn by a power loss: it holds nothing that cannot be made again
             result = self.git().finish(*command, check=False)
@@ -165,15 +190,21 @@ class Stager:
             untracked = [name for name in untracked if name.rstrip(b"/") not in submodules]
             found = expand_untracked(self.git(), top, self._scratch_repository(), untracked, self._excludes_file)
             new = self._without_excluded(found.files)
-            self._report_nested(found.nested)
-            self._report_size(new)
+            self._coverage.nested(found.nested)
+            self._coverage.size(top, new)
             changed += new
         for folder in {os.path.dirname(path) for path in changed} | {b""}:
-            for name in _special_files(os.fsencode(top), folder):
+            for name in special_files(os.fsencode(top), folder):
                 gaps[name] = "a pipe, socket or device cannot be stored"
-        changed = [path for path in changed if path not in gaps or not _is_special(os.fsencode(top) + b"/" + path)]
-        self._check_gitlinks(entries, gaps)
-        return changed
+        self._coverage.submodules(self._git_links(), top, gaps)
+        return [path for path in changed if path not in gaps or not is_special(os.fsencode(top) + b"/" + path)]
+
+    def _git_links(self) -> set[bytes]:
+        """Paths of all submodules in the index; asked once, then kept up to date."""
+        if self._gitlinks is None:
+            output = self.git().run("ls-files", "--stage", "-z", read_only=True)
+            self._gitlinks = {line.split(b"\t", 1)[1] for line in output.split(b"\0")[:-1] if line.startswith(b"160000")}
+        return self._gitlinks
 
     def _update(self, changed: Sequence[bytes], gaps: dict[bytes, str]) -> None:
         """Bring the private index in step with these paths. What cannot be read stays as it was and is a gap."""
@@ -196,6 +227,20 @@ class Stager:
             if attempt == 2 or (not unreadable and attempt == 1):
                 message = os.fsdecode(result.stderr)
                 raise GitError("`git update-index` failed", command=("update-index",), exit_code=result.returncode, stderr=message)
+
+    def _hash_here(self, base: str, entries: Sequence[StatusEntry], changed: Sequence[bytes]) -> Edits | None:
+        """The changes as tree edits, hashed in this process; None if git itself must say what it stored.
+
+        That is so when index and base differ (after a crash, or HEAD is elsewhere), for submodules and where attributes may apply.
+        """
+        plain = all(entry.untracked or (entry.staged == "." and not entry.is_submodule) for entry in entries)
+        if not plain or len(changed) > MANY_CHANGES or self.repository.head_of(self.worktree.admin) != base:
+            return None
+        return hash_files(self.repository, self.worktree.path, changed)
+
+    def _tree_from(self, base: str, edits: Edits) -> tuple[str, int]:
+        base_tree = tree_of(self.repository, base)
+        return edit_tree(self.repository, base_tree, edits) if edits else base_tree, len(edits)
 
     def _tree(self, base: str) -> tuple[str, int]:
         """The tree of the private index, made from the base's tree and the entries that differ."""
@@ -229,7 +274,7 @@ class Stager:
         scratch = self._scratch
         if not (scratch / "HEAD").exists():
             shutil.rmtree(scratch, ignore_errors=True)
-            Git(self.worktree.admin).run("init", "--quiet", "--bare", "--template=", str(scratch))
+            Git(self._state).run("init", "--quiet", "--bare", "--template=", str(scratch))
             (scratch / "config").unlink()
         return scratch
 
@@ -239,97 +284,17 @@ class Stager:
         if not modules.is_file() or modules.is_symlink():
             return frozenset()
         command = ("config", "--file", str(modules), "--null", "--get-regexp", r"^submodule\..*\.path$")
-        result = Git(self.worktree.admin).finish(*command, check=False)
+        result = Git(self._state).finish(*command, check=False)
         return frozenset(record.split(b"\n", 1)[1] for record in result.stdout.split(b"\0") if b"\n" in record)
-
-    def _check_gitlinks(self, entries: Sequence[StatusEntry], gaps: dict[bytes, str]) -> None:
-        """Submodules: files in the folder of one that is not checked out, and commits that exist only there, are gaps."""
-        if self._gitlinks is None:
-            output = self.git().run("ls-files", "--stage", "-z", read_only=True)
-            self._gitlinks = {line.split(b"\t", 1)[1] for line in output.split(b"\0")[:-1] if line.startswith(b"160000")}
-        for path in self._gitlinks:
-            place = self.worktree.path / os.fsdecode(path)
-            if not place.is_dir() or place.is_symlink():
-                continue
-            if not (place / ".git").exists():
-                if any(place.iterdir()):
-                    gaps.setdefault(path, "the submodule is not checked out, the files in its folder are not in this checkpoint")
-            elif not _published(place):
-                gaps.setdefault(path, "the submodule's commit exists only in this worktree")
-
-    def _report_nested(self, nested: Iterable[bytes]) -> None:
-        new = [path for path in nested if path not in self._reported]
-        self._reported.update(new)
-        if new:
-            message = (
-                f"{len(new)} nested {'repository is' if len(new) == 1 else 'repositories are'} captured as plain files, without `.git`"
-            )
-            self.notices(Notice("warning", "workspace.nested_repository", message, tuple(show(path) for path in new)))
-
-    def _nested_above(self, changed: Iterable[bytes]) -> tuple[str, ...]:
-        """Nested repositories that hold one of the paths (also where the folder was tracked before the repository was made)."""
-        folders: set[bytes] = set()
-        for path in changed:
-            folder = os.path.dirname(path)
-            while folder and folder not in folders:
-                folders.add(folder)
-                folder = os.path.dirname(folder)
-        gitlinks = self._gitlinks or set()
-        nested = [f for f in sorted(folders) if f not in gitlinks and is_nested_repository(self.worktree.path / os.fsdecode(f))]
-        self._report_nested(nested)
-        return tuple(show(path) for path in nested)
-
-    def _report_size(self, new: Sequence[bytes]) -> None:
-        """A loud word when one node makes very many or very large new files: they are committed, but hardly meant."""
-        top = os.fsencode(self.worktree.path)
-        sizes = {path: _size(top + b"/" + path) for path in new}
-        total = sum(sizes.values())
-        if len(sizes) <= MANY_FILES and total <= MANY_BYTES:
-            return
-        count: Counter[bytes] = Counter()
-        volume: Counter[bytes] = Counter()
-        for path, size in sizes.items():
-            folder = b"/".join(path.split(b"/")[:-1][:2]) or b"."
-            count[folder] += 1
-            volume[folder] += size
-        largest = sorted(count, key=lambda folder: (volume[folder], count[folder]), reverse=True)[:5]
-        details = tuple(f"{show(folder)}: {count[folder]} files, {volume[folder] / 1e6:.0f} MB" for folder in largest)
-        message = (
-            f"this node made {len(sizes)} new files, {total / 1e6:.0f} MB; all are committed (`[checkpoint] exclude_globs` narrows it)"
-        )
-        self.notices(Notice("warning", "workspace.many_new_files", message, details))
-
-
-def show(path: bytes) -> str:
-    """A path for people: control characters and bytes that are not UTF-8 escaped."""
-    return "".join(
-        c if c.isprintable() else c.encode("utf-8", "surrogateescape").decode("latin-1").encode("unicode_escape").decode()
-        for c in os.fsdecode(path)
-    )
 
 
 def _local_excludes(repository: Repository) -> bytes | None:
     """The ignore file that the repository's own configuration names, if it does."""
-    config = pygit2_config(repository)
-    if "core.excludesfile" not in config:
+    configured = repository.config("core.excludesfile")
+    if configured is None:
         return None
-    place = Path(os.path.expanduser(config["core.excludesfile"]))
-    return place.read_bytes() if place.is_file() else None
-
-
-def pygit2_config(repository: Repository) -> dict[str, str]:
-    """The repository's own configuration, names in lower case."""
-    return {entry.name.lower(): entry.value or "" for entry in repository.pygit2.config}
-
-
-def _published(place: Path) -> bool:
-    """Whether a submodule's HEAD is on one of its remote branches or tags, or is what it was cloned at."""
-    git = Git(place)
-    head = git.finish("rev-parse", "--verify", "--quiet", "HEAD", check=False, read_only=True)
-    if head.returncode != 0:
-        return True  # no commit at all: nothing that could be lost but files, which `git status` reports
-    answer = git.finish("for-each-ref", "--count=1", "--contains", "HEAD", "refs/remotes", "refs/tags", check=False, read_only=True)
-    return bool(answer.stdout.strip())
+    place = Path(os.path.expanduser(configured))
+    return place.read_bytes().rstrip(b"\n") + b"\n" if place.is_file() else None
 
 
 def _submodule_moved(entries: Sequence[StatusEntry], path: bytes) -> bool:
@@ -338,24 +303,6 @@ def _submodule_moved(entries: Sequence[StatusEntry], path: bytes) -> bool:
 
 def _lines(paths: Iterable[bytes]) -> bytes:
     return b"".join(path + b"\0" for path in paths)
-
-
-def _special_files(top: bytes, folder: bytes) -> list[bytes]:
-    """Pipes, sockets and devices directly in a folder, as paths from the top."""
-    try:
-        with os.scandir(top + b"/" + folder if folder else top) as entries:
-            odd = [e for e in entries if not (e.is_symlink() or e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False))]
-    except OSError:  # the folder is gone: its files are among the deleted ones
-        return []
-    return [folder + b"/" + entry.name if folder else entry.name for entry in odd]
-
-
-def _is_special(place: bytes) -> bool:
-    try:
-        mode = os.lstat(place).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
 
 
 def _behind_link(top: bytes, path: bytes) -> bool:
@@ -379,10 +326,3 @@ def _readable(top: bytes, path: bytes) -> bool:
     except OSError:
         return False
     return True
-
-
-def _size(place: bytes) -> int:
-    try:
-        return os.lstat(place).st_size
-    except OSError:
-        return 0

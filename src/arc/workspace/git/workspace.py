@@ -7,7 +7,6 @@ One checkpoint at a time (the runs room sees to it); each method leaves refs, HE
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +15,11 @@ from arc.base.errors import ArcError
 from arc.base.faults import declare_faults, fault
 from arc.sandbox.protocol import Sandbox, SandboxProvider
 from arc.workspace.git.branches import branch_path, branch_ref
+from arc.workspace.git.coverage import show, uncaptured
 from arc.workspace.git.errors import StageError, WorktreeError
 from arc.workspace.git.head import aside_updates, describe, free_aside_ref, look_at_head, restore_head, sync_index
 from arc.workspace.git.merge import merge_branches
-from arc.workspace.git.objects import compare_trees, describe_changes, tree_of, write_commit
+from arc.workspace.git.objects import GITLINK, compare_trees, describe_changes, tree_of, walk_folders, walk_tree, write_commit
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.restore import Restorer, compare_plans
@@ -29,6 +29,7 @@ from arc.workspace.git.worktree import (
     Worktree,
     add_worktree,
     attach_worktree,
+    detach,
     mend_links,
     registrations,
     remove_worktree,
@@ -232,6 +233,8 @@ class GitWorkspace:
         report = look_at_head(self.repository, self.worktree, self.branch, self.tip)
         aside = aside_updates(self.repository, self.run_id, f"commits-{node}", report.commits)
         gone = [RefUpdate(b.ref, None, b.commit) for b in self._merged if self.repository.ref(b.ref) == b.commit]
+        for branch in self._merged:
+            self._leave_branch(branch)
         fault("git.refs.before")
         transact(self.repository, [*updates, RefUpdate(self.branch, commit, report.branch), *aside, *gone])
         fault("git.refs.after")
@@ -239,8 +242,6 @@ class GitWorkspace:
         if report.sentence is not None:
             self.notices(describe(report, node, [update.ref for update in aside]))
         self._settle(report.unfinished)
-        for branch in gone:
-            _remove_branch_worktree(self.repository, branch.ref)
         self._merged.clear()
 
     def _settle(self, unfinished: tuple[str, ...]) -> None:
@@ -278,7 +279,7 @@ class GitWorkspace:
         self.stage()
         sync_index(self.worktree, self.stager.index, self.notices)
         if plan.conflicts:
-            details = tuple(f"{os.fsdecode(c.path)}: {c.reason}" for c in plan.conflicts)
+            details = tuple(f"{show(c.path)}: {c.reason}" for c in plan.conflicts)
             self.notices(Notice("warning", "workspace.not_restored", f"{len(details)} files of the checkpoint were not put back", details))
         self.directory.mkdir(parents=True, exist_ok=True)
         self._merged.clear()
@@ -349,7 +350,7 @@ class GitWorkspace:
     def _merge(self, branches: Sequence[MergeInput]) -> MergeReport:
         merged = merge_branches(self.repository, self.capture(), branches)
         plan = self.plan(merged.tree)
-        blocked = tuple(os.fsdecode(conflict.path) for conflict in plan.conflicts)
+        blocked = tuple(show(conflict.path) for conflict in plan.conflicts)
         if blocked:
             raise StageError("the merged files cannot be written: files that are not captured are in their place", details=blocked)
         fault("git.merge.planned")
@@ -358,6 +359,21 @@ class GitWorkspace:
         keys = set(merged.report.merged)
         self._merged += [branch for branch in branches if branch.key in keys]
         return merged.report
+
+    def _leave_branch(self, branch: MergeInput) -> None:
+        """A merged branch's worktree goes if it is still there; one that must stay lets go of the branch, whose ref goes now."""
+        for registration in registrations(self.repository.common_dir):
+            if registration.ref != branch.ref or registration.path is None:
+                continue
+            worktree = Worktree(registration.path, registration.admin)
+            if registration.path.is_dir():
+                stager = Stager(self.repository, worktree, self.stager.exclude_globs, self.notices)
+                home = registration.path.parent
+                GitWorkspace(
+                    self.repository, self.run_id, worktree, branch.ref, branch.commit, ".", self.sandboxes, self.notices, stager, home
+                )._close(False)
+            if registration.admin.is_dir():
+                detach(registration.admin, branch.commit)
 
     # -- the end ----------------------------------------------------------------------------------------------------------------
 
@@ -395,29 +411,33 @@ class GitWorkspace:
             return f"{staged.changes} paths in it are not committed"
         if staged.moved_head is not None:
             return f"a node {staged.moved_head}"
-        return f"{len(staged.gaps)} things in it could not be captured" if staged.gaps else None
+        return self._uncaptured()
+
+    def _uncaptured(self) -> str | None:
+        """Why the worktree must stay although all its files are committed. Looks at every captured folder once."""
+        tree = tree_of(self.repository, self.tip)
+        links = {path for path, entry in walk_tree(self.repository, tree) if entry.mode == GITLINK}
+        gaps = {gap.path: gap.reason for gap in self._gaps}
+        gaps.update(uncaptured(self.worktree.path, [b"", *walk_folders(self.repository, tree)], links))
+        if not gaps:
+            return None
+        (path, reason), *more = sorted(gaps.items())
+        return f"{show(path)}: {reason}" + (f" (and {len(more)} more)" if more else "")
 
     def _set_branch_aside(self) -> str | None:
         name = self.branch.removeprefix("refs/heads/arc/branch/").partition("/")[2]
         kept = self.set_aside(f"branch-{name}", f"uncommitted work in the parallel branch {name}")
         if kept is not None:
             self.notices(Notice("info", "workspace.set_aside", f"uncommitted work of the branch `{name}` is set aside in `{kept}`"))
-        return f"{len(self._gaps)} things in it could not be captured" if self._gaps else None
+        return self._uncaptured()
 
 
 def gap_notice(gaps: Sequence[Gap]) -> Notice:
     """The notice about what a checkpoint could not hold."""
-    details = tuple(f"{os.fsdecode(gap.path)}: {gap.reason}" for gap in gaps[:20])
+    details = tuple(f"{show(gap.path)}: {gap.reason}" for gap in gaps[:20])
     return Notice("warning", "workspace.gap", f"{len(gaps)} paths are not in this checkpoint", details)
 
 
 def _node_of(message: str) -> str:
     parsed = parse_message(message)
     return parsed.node_id if parsed is not None else "unknown"
-
-
-def _remove_branch_worktree(repository: Repository, ref: str) -> None:
-    """Remove the worktree of a merged branch if it is still there."""
-    for registration in registrations(repository.common_dir):
-        if registration.ref == ref and registration.path is not None:
-            remove_worktree(repository, Worktree(registration.path, registration.admin))

@@ -234,7 +234,12 @@ def _detach(repository: Repository, other: Registration) -> None:
     commit = repository.ref(other.ref) if other.ref is not None else None
     if commit is None:
         return
-    write_atomic(other.admin / "HEAD", commit.encode() + b"\n", mode=0o644)
+    detach(other.admin, commit)
+
+
+def detach(admin: Path, commit: str) -> None:
+    """Make a worktree's HEAD stand for a commit instead of a branch."""
+    write_atomic(admin / "HEAD", commit.encode() + b"\n", mode=0o644)
 
 
 def _forget(repository: Repository, path: Path, remove_files: bool) -> None:
