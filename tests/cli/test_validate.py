@@ -203,3 +203,10 @@ def test_parse_of_a_broken_or_missing_file(arc: Arc) -> None:
     assert (ran.stdout, ran.status) == ("", 1)
     assert "broken.dot:1:10: the file ends too early" in ran.stderr
     assert arc.inside("parse", "missing.dot").status == 4
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "examples").glob("*.dot")), ids=lambda path: path.name)
+def test_the_examples_come_to_their_end_in_a_dry_run(arc: Arc, path: Path) -> None:
+    inputs = ("-i", "version=1.4.0") if "$version" in path.read_text("utf-8") else ()
+    ran = arc("run", "start", str(path), "--dry-run", *inputs, "--json").ok()
+    assert ran.json()["status"] == "success"

@@ -74,6 +74,13 @@ def test_heading_nodes_and_edges_say_what_they_are() -> None:
         assert word in shown
 
 
+def test_a_prompt_is_shown_from_where_it_says_something_new() -> None:
+    workflow = read('digraph g { goal="Faster parsing"; start -> a -> exit\n a [prompt="Goal: $goal\n\nRead the\n code first."] }')
+    shown = texts(render(to_dot(workflow), "svg"))
+    assert "Read the code first." in shown
+    assert shown.count("Faster parsing") == 1
+
+
 def test_subgraphs_become_nested_clusters() -> None:
     workflow = read(
         "digraph g { start -> a -> b -> exit\n subgraph cluster_out { label=Outer; a; subgraph cluster_in { label=Inner; b } } }"

@@ -245,7 +245,7 @@ def _clusters(workflow: Workflow, run: _Run, subgraphs: Sequence[SubgraphSyntax]
     def inside_of(index: int | None, indent: str) -> Iterator[str]:
         for node in workflow.nodes.values():
             if holder.get(node.id) == index:
-                yield f"{indent}{quoted(prefix + node.id)} [{_node(node, run.mark(prefix + node.id))}];"
+                yield f"{indent}{quoted(prefix + node.id)} [{_node(node, run.mark(prefix + node.id), workflow.goal)}];"
         for child in (number for number in parent if parent[number] == index and subgraphs[number].nodes):
             title = subgraphs[child].label or subgraphs[child].name.removeprefix("cluster_")
             yield f"{indent}subgraph {quoted(f'cluster_{prefix}{child}')} {{"
@@ -259,14 +259,14 @@ def _clusters(workflow: Workflow, run: _Run, subgraphs: Sequence[SubgraphSyntax]
     yield from inside_of(None, "  ")
 
 
-def _node(node: Node, mark: NodeMark | None) -> str:
+def _node(node: Node, mark: NodeMark | None, goal: str) -> str:
     look = look_of(node.type)
     if mark is not None:
         shade = _shade(mark.status)
         look = replace(look, fill=shade.fill, line=shade.line, ink="#1c2430", soft="#4a5560")
         if shade.dashed:
             look = replace(look, style=look.style + ",dashed", ink="#4a5560", soft="#6a737d")
-    label = _node_label(node, mark, look)
+    label = _node_label(node, mark, look, goal)
     heavy = node.goal_gate or (mark is not None and mark.status in ("fail", "running", "interrupted", "waiting"))
     tooltip = f"tooltip={quoted(_tooltip(node))}"
     if look.shape in ("fork", "join"):
@@ -288,12 +288,12 @@ def _barred(label: str, look: Look, *, heavy: bool) -> str:
     return f'<TABLE {frame} CELLBORDER="0" CELLSPACING="0" CELLPADDING="0">{box + bar if look.shape == "fork" else bar + box}</TABLE>'
 
 
-def _node_label(node: Node, mark: NodeMark | None, look: Look) -> str:
+def _node_label(node: Node, mark: NodeMark | None, look: Look, goal: str) -> str:
     name = f"{look.word} · {node.id}" if node.label and node.label != node.id else look.word
     rows = [f'<FONT POINT-SIZE="12" COLOR="{look.ink}"><B>{_lines(node.label or node.id, look.wide, 3)}</B></FONT>']
     if not (node.type in ("start", "exit") and (node.label or node.id).lower() == look.word):
         rows.append(f'<FONT POINT-SIZE="9" COLOR="{look.soft}">{_lines(name, look.wide + 6, 2)}</FONT>')
-    body = _body(node)
+    body = _body(node, goal)
     if body:
         code = node.type == "command"
         face = f' FACE="{_CODE_FONT}"' if code else ""
@@ -317,12 +317,14 @@ def _node_label(node: Node, mark: NodeMark | None, look: Look) -> str:
     return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="1">{cells}</TABLE>'
 
 
-def _body(node: Node) -> str:
-    """What the node does, in its own words: the script, the prompt, the time it waits, the file it runs."""
+def _body(node: Node, goal: str) -> str:
+    """What the node does, in its own words: the script, the prompt (past the run's goal, which the heading has), the time it waits."""
     if node.type == "command":
         return next((line.strip() for line in node.script.splitlines() if line.strip() and not line.strip().startswith("#")), "")
     if node.type in ("agent", "prompt"):
-        return " ".join(node.prompt.split()) if node.prompt.strip() != node.label.strip() else ""
+        paragraphs = [" ".join(part.split()) for part in node.prompt.split("\n\n") if part.strip()]
+        told = [part for part in paragraphs if not (goal and " ".join(goal.split()) in part)] or paragraphs
+        return " ".join(told) if node.prompt.strip() != node.label.strip() else ""
     if node.type == "wait" and node.duration_ms is not None:
         return duration(node.duration_ms)
     return ""
