@@ -3,7 +3,7 @@
     ✓ plan                     1.2s  4f6a1c2
     ◆ fan                      2 branches, at most 4 at a time
       ✓ left/fix               3.4s  90ab12c
-      ✗ right/fix              0.8s  exit status 2
+      ✗ right/fix              0.8s  failed: exit code 2
     ↻ test                     attempt 1 of 3 failed: exit status 1; again in 2.0s
 
 A mark never stands alone: the words say the same. Indentation is the depth of the frame. A node's line waits for its checkpoint, so that
@@ -300,7 +300,7 @@ class _Event:
         return value if isinstance(value, int | float) else 0
 
     def duration(self) -> str:
-        return seconds(self.number("duration_ms") / 1000).rjust(6)
+        return seconds(self.number("duration_ms") / 1000).ljust(5)
 
 
 _SHOWN = {

@@ -64,7 +64,7 @@ def command(
     if plan and ui.state.json:
         ui.json(planned.document())
         return None
-    if not ui.state.json:
+    if not ui.state.json and confirm is None:
         _show(planned)
     if plan or not planned.deletes:
         if ui.state.json:

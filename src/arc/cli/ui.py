@@ -201,14 +201,18 @@ def confirm(question: str, *, remedy: str = "--yes") -> bool:
         raise RefusedError(
             "this needs a confirmation and there is no terminal to ask at; nothing was changed", hints=(f"run it again with `{remedy}`",)
         )
-    sys.stderr.write(f"{question} [y/N] ")
+    return ask_line(f"{question} [y/N] ").lower() in {"y", "yes"}
+
+
+def ask_line(prompt: str) -> str:
+    """One line typed at the terminal (ask `is_interactive` first), without the white space around it."""
+    sys.stderr.write(prompt)
     sys.stderr.flush()
     try:
-        answer = sys.stdin.readline()
+        return sys.stdin.readline().strip()
     except KeyboardInterrupt:
         talk("")
         raise
-    return answer.strip().lower() in {"y", "yes"}
 
 
 _ACTIONS = {"restore": "write", "delete": "delete", "mode": "chmod", "kind": "replace"}
