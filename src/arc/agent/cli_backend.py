@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 from arc.agent.errors import BackendError
 from arc.agent.protocol import AgentEventSink, AgentReply, AgentRequest
-from arc.base.errors import ArcError
 from arc.sandbox.errors import SandboxProgramError
 from arc.sandbox.protocol import Command, CommandResult, Sandbox, Stream
 
@@ -140,10 +139,8 @@ def transcript(request: AgentRequest) -> str:
     return "## The conversation so far\n\n" + "\n\n".join(reversed(kept)) + "\n\n## Now" if kept else ""
 
 
-class _TooMuchError(ArcError):
+class _TooMuchError(Exception):
     """The program printed more than fits; never leaves this module."""
-
-    code = "agent.reply_too_long"
 
 
 @dataclass
