@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -48,7 +49,12 @@ class FunctionHandler:
         if self._is_async:
             outcome: object = await cast("Callable[[NodeCall], Awaitable[Outcome]]", self._function)(call)
         else:
-            outcome = await asyncio.to_thread(self._function, call)
+            # A thread of its own: many slow handlers must not use up the pool in which commands are started and ended.
+            thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"handler-{self._name}")
+            try:
+                outcome = await asyncio.get_running_loop().run_in_executor(thread, self._function, call)
+            finally:
+                thread.shutdown(wait=False)
         if not isinstance(outcome, Outcome):
             raise HandlerError(f"the handler `{self._name}` returned {type(outcome).__name__}, not an Outcome", failure_class="structural")
         return outcome
