@@ -16,6 +16,7 @@ from arc.runs.redaction import redacted
 from arc.runs.store import source_names
 from arc.sandbox.local import LocalSandboxes
 from arc.sandbox.protocol import SandboxProvider
+from arc.workflow.variables import environment_names
 from arc.workspace.git.metadata import METADATA_PREFIX, MetadataBranch
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository
@@ -43,14 +44,14 @@ class Opened:
 
 
 def sandboxes(live: LiveRun) -> SandboxProvider:
-    """Where this run's commands run: the inherited environment (all of it, or what `[environment] pass` names) and the configured one."""
+    """Where this run's commands run: the inherited environment (all of it, or what `[environment] pass` names), goal and inputs, the configured one."""
     config = live.config.environment
     inherited = {
         name: value
         for name, value in live.world.environ.items()
         if not config.pass_through or name in config.pass_through or name in _ALWAYS_PASSED
     }
-    variables = {**config.variables, RUN_VARIABLE: live.run_id}
+    variables = {**environment_names(live.workflow.goal, live.workflow.inputs), **config.variables, RUN_VARIABLE: live.run_id}
     return LocalSandboxes(inherited, variables=variables)
 
 
