@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from arc.base.json import JsonObject, JsonValue, decode, encode
+from arc.runs.checkpoints import place_commit
 from arc.sandbox.protocol import Command, CommandResult, OutputSink, Sandbox, Stream
 from arc.workflow.engine.doors import (
     Answer,
@@ -210,7 +211,7 @@ class MemoryCheckpoints:
             raise self.failing
         assert isinstance(completed.workspace, MemoryWorkspace)
         commit = self.store.commit(completed.workspace.ref or "", completed.workspace.files)
-        self.saved.append(encode(state))
+        self.saved.append(encode(replace(state, root=place_commit(state.root, completed.frame, commit))))
         self.completed.append(completed)
         self.busy = False
         if self.crash_after is not None and len(self.saved) > self.crash_after:

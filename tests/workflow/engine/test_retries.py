@@ -122,7 +122,7 @@ def test_a_timeout_bounds_each_attempt_and_is_retried() -> None:
     def slow_at_first(call: NodeCall) -> object:
         return forever(call) if call.attempt == 1 else ok()
 
-    flow = workflow("default_max_retries=1\n a [timeout=10ms]; start -> a -> exit")
+    flow = workflow("default_max_retries=1\n a [type=mine, timeout=10ms]; start -> a -> exit")
     bench = Bench(flow, {"a": slow_at_first})  # type: ignore[dict-item]
     state = bench.run()
     assert state.status == "success"
@@ -135,7 +135,7 @@ def test_a_handlers_own_timeout_error_is_not_the_nodes_timeout() -> None:
     def broken(call: NodeCall) -> Outcome:
         raise TimeoutError("database")
 
-    bench = Bench(workflow("a [timeout=1h]; start -> a -> exit"), {"a": broken})
+    bench = Bench(workflow("a [type=mine, timeout=1h]; start -> a -> exit"), {"a": broken})
     failure = bench.run().root.node_outcomes["a"].failure
     assert failure is not None
     assert failure.message == "node `a` raised TimeoutError: database"

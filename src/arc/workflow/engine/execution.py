@@ -34,6 +34,13 @@ OWN_TIMEOUT = frozenset({"human"})
 """Node types for which `timeout` is not a failure but part of what they do (the default choice)."""
 
 
+SELF_TIMED = frozenset({"command", "agent", "prompt"})
+"""Node types whose handlers end their processes at the timeout themselves and keep the output; the engine steps in only if they do not."""
+
+SELF_TIMED_GRACE = 15.0
+"""Seconds that those handlers have beyond the timeout, for ending a process group politely."""
+
+
 @dataclass(frozen=True)
 class _Stage:
     """What stays the same over the attempts of one execution."""
@@ -141,6 +148,8 @@ async def _attempts(stage: _Stage, sandbox: Sandbox) -> tuple[Outcome, int]:
 async def _attempt(stage: _Stage, sandbox: Sandbox, attempt: int) -> Outcome:
     """One call of the handler, within the node's timeout."""
     limit = None if stage.node.timeout_ms is None or stage.node.type in OWN_TIMEOUT else stage.node.timeout_ms / 1000
+    if limit is not None and stage.node.type in SELF_TIMED:
+        limit += SELF_TIMED_GRACE
     try:
         async with asyncio.timeout(limit) as timer:
             if stage.node.type in KNOWN_WAITS:

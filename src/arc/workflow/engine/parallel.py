@@ -32,6 +32,7 @@ from arc.workflow.engine.fan_in import merge_results
 from arc.workflow.engine.frame import Block, Branch, Frame, copy_object, differences, failed
 from arc.workflow.engine.join_policy import describe, judge
 from arc.workflow.engine.joins import join_of
+from arc.workflow.engine.limits import visit_refusal
 from arc.workflow.engine.scope import Scope, uninterrupted
 from arc.workflow.engine.walk import walk
 from arc.workflow.model import Edge, Node
@@ -71,7 +72,9 @@ async def run_parallel(scope: Scope, frame: Frame, node: Node, call: NodeCall) -
     """Run the block's branches to its verdict."""
     join = join_of(frame.graph, node.id)
     opened, frame.opened = frame.opened, None
-    block = _reopen(frame, node, join, opened) if opened is not None else _open(frame, node, call.ordinal, join)
+    block = (
+        _reopen(frame, node, join, opened) if opened is not None else _open(frame, node, call.ordinal, join, dry_run=scope.services.dry_run)
+    )
     if not block.branches:
         return failed(f"the parallel block `{call.path}` has no branch to run: every edge leads to the join or has a false condition")
     frame.block = block
@@ -89,13 +92,17 @@ async def run_parallel(scope: Scope, frame: Frame, node: Node, call: NodeCall) -
     return await _conclude(run)
 
 
-def _open(frame: Frame, node: Node, ordinal: int, join: str | None) -> Block:
+def _open(frame: Frame, node: Node, ordinal: int, join: str | None, *, dry_run: bool) -> Block:
     last = frame.last_outcome
     facts = Facts(last.status if last else "", (last.preferred_label if last else None) or "", frame.context)
     edges = [
         edge for edge in frame.graph.outgoing(node.id) if edge.target != join and (edge.condition is None or edge.condition.evaluate(facts))
     ]
     branches = [_branch(frame, node, key, edge, join) for key, edge in zip(_keys(edges), edges, strict=True)]
+    for branch in branches:  # a branch's first node is entered here and not by routing, so its visits are looked at here
+        refused = visit_refusal(branch.frame, frame.graph.nodes[branch.target], dry_run=dry_run)
+        if refused is not None:
+            branch.frame.fail(refused)
     return Block("parallel", node.id, ordinal, branches)
 
 

@@ -58,6 +58,8 @@ class Scope:
     next_ordinal: int = 1
     elapsed_before_ms: int = 0
     started: float = 0.0
+    broken: Exception | None = None
+    """Why a checkpoint could not be kept; no further one is taken then."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def take_ordinal(self) -> int:
@@ -92,6 +94,8 @@ class Scope:
         Once begun it is finished also when the walk is cancelled meanwhile.
         """
         async with self._lock:
+            if self.broken is not None:  # a frame has moved on without its files: no later state may be kept
+                raise StateNotKept(self.broken)
             await uninterrupted(self._checkpoint(frame, node, execution, move))
 
     async def _checkpoint(self, frame: Frame, node: Node, execution: Execution, move: Callable[[], None]) -> None:
@@ -103,6 +107,7 @@ class Scope:
             with self.activity.paused():
                 receipt = await self.services.checkpoints.save(self.snapshot(), completed)
         except Exception as error:
+            self.broken = error
             raise StateNotKept(error) from error
         holder: Frame | None = frame
         while holder is not None and holder.workspace is frame.workspace:  # a child works on its host's files
