@@ -11,6 +11,7 @@ leaves a run that is still listed and that the next `gc` goes on with.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -32,6 +33,9 @@ from arc.workspace.git.objects import tree_of
 from arc.workspace.git.repository import Repository
 
 _ARC_REFS = ("refs/heads/arc/run/", "refs/heads/arc/branch/", "refs/arc/", "refs/arc-aside/")
+
+_REMOTE_COPY = re.compile(r"refs/remotes/[^/]+/arc/(run|branch)/")
+"""A run branch as fetched from elsewhere: it keeps the commits, but nobody has merged them."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,7 @@ def _is_merged(run: KnownRun) -> bool:
     tip = ref_target(repo, run.refs.run_branch)
     if tip is None:
         return False
-    return _reaches(repo, (name for name in repo.references if not name.startswith(_ARC_REFS)), tip)
+    return _reaches(repo, (name for name in repo.references if not name.startswith(_ARC_REFS) and not _REMOTE_COPY.match(name)), tip)
 
 
 def _corrupt_item(folder: RunFolder) -> GcItem:
