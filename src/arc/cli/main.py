@@ -22,13 +22,13 @@ RUN_COMMANDS: dict[str, tuple[str, str]] = {
     "answer": ("arc.cli.run_answer", "Answer a question that a run is waiting on"),
     "list": ("arc.cli.run_list", "List runs, newest first"),
     "show": ("arc.cli.run_show", "Show a run, or one of its checkpoints"),
-    "log": ("arc.cli.run_log", "Show a run's checkpoints, one line each"),
+    "log": ("arc.cli.run_log", "Show a run's checkpoints, one after the other, newest first"),
     "diff": ("arc.cli.run_diff", "Show what changed between two checkpoints"),
-    "logs": ("arc.cli.run_logs", "Show a run's events"),
-    "cancel": ("arc.cli.run_cancel", "Stop a running run after its checkpoint"),
-    "fork": ("arc.cli.run_fork", "Start a new run from a checkpoint of another"),
+    "logs": ("arc.cli.run_logs", "Show a run's events, or what one node printed"),
+    "cancel": ("arc.cli.run_cancel", "Stop a running run after its checkpoint, or mark an interrupted one as canceled"),
+    "fork": ("arc.cli.run_fork", "Make a new run that stands where another one stood"),
     "rewind": ("arc.cli.run_rewind", "Go back to a checkpoint: a fork that supersedes its source"),
-    "gc": ("arc.cli.run_gc", "Delete what finished runs left behind, by a plan"),
+    "gc": ("arc.cli.run_gc", "Delete what runs left behind: folder, worktree, branches and metadata"),
 }
 """name -> (module with a function `command`, first line of its help)."""
 
