@@ -28,9 +28,7 @@ class Coverage:
         new = sorted(set(paths) - self._told)
         self._told.update(new)
         if new:
-            message = (
-                f"{len(new)} nested {'repository is' if len(new) == 1 else 'repositories are'} captured as plain files, without `.git`"
-            )
+            message = f"{len(new)} nested {'repository is' if len(new) == 1 else 'repositories are'} captured as files, without `.git`"
             self._notices(Notice("warning", "workspace.nested_repository", message, tuple(show(path) for path in new)))
 
     def nested_above(self, top: Path, changed: Iterable[bytes], submodules: set[bytes]) -> tuple[str, ...]:
@@ -60,9 +58,7 @@ class Coverage:
             volume[folder] += size
         largest = sorted(count, key=lambda folder: (volume[folder], count[folder]), reverse=True)[:5]
         details = tuple(f"{show(folder)}: {count[folder]} files, {volume[folder] / 1e6:.0f} MB" for folder in largest)
-        message = (
-            f"this node made {len(sizes)} new files, {total / 1e6:.0f} MB; all are committed (`[checkpoint] exclude_globs` narrows it)"
-        )
+        message = f"this node made {len(sizes)} new files, {total / 1e6:.0f} MB; all committed (`[checkpoint] exclude_globs` narrows it)"
         self._notices(Notice("warning", "workspace.many_new_files", message, details))
 
     def submodules(self, paths: Iterable[bytes], top: Path, gaps: dict[bytes, str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pygit2
 
-from arc.base.git import Git
+from arc.base.git import Git, GitError
 
 _ARGUMENT_BYTES = 100_000
 
@@ -32,11 +32,12 @@ def expand_untracked(git: Git, top: Path, scratch: Path, names: Iterable[bytes],
 
     `git` works on the worktree's private index; `scratch` is an empty repository; `excludes` a file of ignore patterns.
     """
+    names = list(names)
     files = [name for name in names if not name.endswith(b"/")]
     folders = [name for name in names if name.endswith(b"/")]
     nested: list[bytes] = []
-    waiting: list[bytes] = []
-    for chunk in _chunks(folders):
+    waiting = [name for name in folders if is_nested_repository(top / os.fsdecode(name))]
+    for chunk in _chunks([name for name in folders if name not in set(waiting)]):
         output = git.run("ls-files", "--others", "--exclude-standard", "-z", "--", *map(os.fsdecode, chunk), read_only=True)
         for name in output.split(b"\0")[:-1]:
             (waiting if name.endswith(b"/") else files).append(name)
@@ -54,10 +55,14 @@ def expand_untracked(git: Git, top: Path, scratch: Path, names: Iterable[bytes],
 
 def ignored_paths(git: Git, paths: Iterable[bytes]) -> tuple[bytes, ...]:
     """Those of the paths that the outer repository's rules ignore."""
-    result = git.finish(
-        "check-ignore", "--no-index", "-z", "--stdin", input=b"".join(path + b"\0" for path in paths), check=False, read_only=True
-    )
-    return tuple(result.stdout.split(b"\0")[:-1])
+    command = ("check-ignore", "--no-index", "-z", "--stdin")
+    # `./` keeps names that begin with a colon from being read as pathspec magic; the command refuses literal pathspecs.
+    lines = b"".join(b"./" + path + b"\0" for path in paths)
+    result = git.finish(*command, input=lines, check=False, extra_env={"GIT_LITERAL_PATHSPECS": "0"}, read_only=True)
+    if result.returncode not in (0, 1):
+        stderr = result.stderr.decode(errors="replace")
+        raise GitError("`git check-ignore` failed", command=command, exit_code=result.returncode, stderr=stderr)
+    return tuple(line.removeprefix(b"./") for line in result.stdout.split(b"\0")[:-1])
 
 
 def is_nested_repository(folder: Path) -> bool:

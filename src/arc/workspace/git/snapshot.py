@@ -20,7 +20,7 @@ def snapshot_dirty(
     *,
     notices: NoticeSink,
     exclude_globs: tuple[str, ...] = (),
-    message: str = "arc: uncommitted work (checkpoint 0)",
+    message: str = "arc: uncommitted work",
 ) -> str:
     """Commit the checkout as it is (tracked and untracked, ignored not) on top of HEAD; returns the commit, which no ref names yet.
 

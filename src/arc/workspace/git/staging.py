@@ -184,6 +184,8 @@ class Stager:
         changed = [entry.path for entry in entries if not entry.untracked and entry.unstaged != "."]
         changed = [path for path in changed if path not in gaps or _submodule_moved(entries, path)]
         untracked = [entry.path for entry in entries if entry.untracked]
+        # A folder where a tracked file was: git reports the file as deleted and says nothing of the folder.
+        untracked += [entry.path + b"/" for entry in entries if entry.unstaged == "D" and _is_folder(top, entry.path)]
         if untracked:
             submodules = self._registered_submodules() if any(name.endswith(b"/") for name in untracked) else frozenset()
             changed += [name.rstrip(b"/") for name in untracked if name.rstrip(b"/") in submodules]
@@ -326,3 +328,8 @@ def _readable(top: bytes, path: bytes) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_folder(top: Path, path: bytes) -> bool:
+    place = os.fsencode(top) + b"/" + path
+    return os.path.isdir(place) and not os.path.islink(place)
