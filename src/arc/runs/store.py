@@ -247,7 +247,7 @@ def create_run_folder(world: World, run_id: str, logs_dir: Path | None = None) -
 def _claim_elsewhere(folder: Path) -> None:
     """Make `folder` ours: created, or empty and then marked by an exclusively created lease file."""
     make_private_directory(folder)
-    if any(True for _ in os.scandir(folder)):
+    if os.listdir(folder):
         raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
     try:
         os.close(os.open(folder / "lease", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -1,0 +1,158 @@
+"""The checkpoint cycle: what each step writes, what a failure of each step means, large values, frames and their commits."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from arc.base.faults import FAULT_POINTS
+from arc.runs.checkpoints import count_completed, place_commit
+from arc.runs.errors import CheckpointWriteError
+from arc.runs.store import RunFolder, shown_status
+from arc.workflow.state import BranchState, FrameState, OpenBlock
+from tests.conftest import MakeRepo
+from tests.runs.helpers import Told, chain, folder_of, start, world_in
+from tests.runs.killing import Project, make_project
+
+SEED_FIELDS = (
+    *("timestamp", "current_node", "next_node_id", "completed_nodes", "node_retries", "node_outcomes", "context_values", "logs"),
+    *("git_commit_sha", "loop_failure_signatures", "restart_failure_signatures"),
+)
+
+
+def test_both_copies_have_the_fields_of_the_seed(repo: MakeRepo, tmp_path: Path) -> None:
+    project = repo({"w.dot": chain(one="echo hello")})
+    result = start(project.path / "w.dot", world_in(tmp_path))
+    disk = json.loads(folder_of(result).checkpoint_file.read_text())
+    stored = json.loads(project.git("show", f"refs/arc/{result.run_id}:checkpoint.json"))
+    for document in (disk, stored):
+        assert set(SEED_FIELDS) <= set(document)
+    assert disk["completed_nodes"] == ["start", "one", "exit"]
+    assert disk["current_node"] == "exit"
+    assert disk["context_values"]["command.output"] == "hello\n"
+    assert disk["git_commit_sha"] == project.git("rev-parse", str(result.run_branch))
+    assert stored["git_commit_sha"] is None, "the commit names this copy, so this copy cannot name the commit"
+    assert stored["git_tree_sha"] == disk["git_tree_sha"] == project.git("rev-parse", f"{result.run_branch}^{{tree}}")
+    assert project.git("log", "--format=%s", f"refs/arc/{result.run_id}").splitlines() == [
+        "checkpoint 3: exit (success)",
+        "checkpoint 2: one (success)",
+        "checkpoint 1: start (success)",
+        "init run",
+    ]
+
+
+def test_large_values_are_stored_once_and_referred_to(repo: MakeRepo, tmp_path: Path) -> None:
+    script = "yes 0123456789 | head -c 150000"
+    project = repo({"w.dot": chain(one=script, two="true")})
+    result = start(project.path / "w.dot", world_in(tmp_path))
+    folder = folder_of(result)
+    checkpoint = json.loads(folder.checkpoint_file.read_text())
+    reference = checkpoint["context_values"]["response.one"]
+    assert set(reference) == {"$artifact", "bytes"}
+    assert reference["bytes"] > 150_000
+    assert checkpoint["node_outcomes"]["one"]["context_updates"]["response.one"] == reference
+    assert len(folder.checkpoint_file.read_bytes()) < 20_000
+    assert len(os.listdir(folder.artifacts)) == 1
+    names = project.git("ls-tree", "-r", "--name-only", f"refs/arc/{result.run_id}", "artifacts/").splitlines()
+    assert names == [reference["$artifact"]]
+
+
+@pytest.mark.parametrize("point", ["checkpoint.staged:2", "checkpoint.metadata:2", "git.refs.before:2"])
+def test_git_failing_in_any_step_is_told_and_the_next_checkpoint_has_it_all(repo: MakeRepo, tmp_path: Path, point: str) -> None:
+    project = make_project(repo, tmp_path)
+    ended = project.drive("start", extra={"ARC_FAULT": point, "ARC_FAULT_ACTION": "raise"})
+    assert (ended.stdout, ended.status) == ("success", 0), ended.stderr
+    folder = project.folder()
+    events = [json.loads(line) for line in folder.events_file.read_text().splitlines()]
+    (failed,) = [event for event in events if event["event"] == "checkpoint.failed"]
+    assert failed["node"] == "plan"
+    name = point.partition(":")[0]
+    (told,) = [e["properties"] for e in events if e["event"] == "run.notice" and e["properties"]["code"] == "checkpoint.git_failed"]
+    assert f"after node `plan` (ordinal 2) could not be committed to Git: injected at {point.partition(':')[0]}" in told["message"]
+    assert "still safe: the state is in checkpoint.json" in told["details"][-1]
+    subjects = project.repo.git("log", "--format=%s", f"main..arc/run/{folder.run_id}")
+    assert ": plan (" not in subjects
+    assert project.repo.git("show", f"arc/run/{folder.run_id}:plan.txt") == "half plan\nwhole plan"
+
+
+def fails_on_disk(project: Project, point: str) -> RunFolder:
+    ended = project.drive("start", extra={"ARC_FAULT": point, "ARC_FAULT_ACTION": "raise"})
+    assert ended.status == 1
+    assert "the checkpoint after node `plan` (ordinal 2) could not be written" in ended.stderr
+    assert f"injected at {point}" in ended.stderr
+    return project.folder()
+
+
+def test_a_full_disk_in_step_1_stops_the_run_and_nothing_is_reported_as_saved(repo: MakeRepo, tmp_path: Path) -> None:
+    """`artifacts.written` is behind a write to the run folder and before checkpoint.json."""
+    project = make_project(repo, tmp_path)
+    project.repo.write("step.sh", project.repo.read("step.sh") + "\nyes 0123456789 | head -c 150000\n")
+    project.repo.commit()
+    folder = fails_on_disk(project, "artifacts.written")
+    checkpoint = folder.read_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.current_node == "start", "the checkpoint before it is whole"
+    assert shown_status(folder) == "interrupted"
+    assert folder.worktree.exists()
+    saved = [json.loads(line)["node"] for line in folder.events_file.read_text().splitlines() if '"checkpoint.saved"' in line]
+    assert saved == ["start"]
+    assert project.drive("resume", folder.run_id).stdout == "success"
+
+
+def test_a_run_folder_that_becomes_read_only_stops_the_run(repo: MakeRepo, tmp_path: Path) -> None:
+    """Root may write anywhere, so the folder is replaced by a file: step 1 cannot create its temporary file."""
+    logs = tmp_path / "logs"
+    project = repo({"w.dot": chain(one="mv $LOGS $LOGS.gone; touch $LOGS", two="true")})
+    told = Told()
+    world = replace(world_in(tmp_path, {"LOGS": str(logs)}), observer=told)
+    with pytest.raises(CheckpointWriteError, match="after node `one`") as caught:
+        start(project.path / "w.dot", world, logs_dir=logs)
+    assert "the checkpoint before it is still there" in caught.value.details[0]
+    assert told.ran() == ["start", "one"]
+    logs.unlink()
+    Path(f"{logs}.gone").rename(logs)
+    project.write("w.dot", "unused: the run has its own copy")
+    folder = RunFolder(logs, os.listdir(world.runs)[0])
+    assert shown_status(folder) == "interrupted"
+
+
+def test_a_value_that_is_no_json_stops_the_run_by_name(repo: MakeRepo, tmp_path: Path) -> None:
+    handler = (
+        "from arc.workflow.outcome import Outcome\n"
+        "def run(call):\n    return Outcome('success', context_updates={'x': 'lone \\udc80 surrogate'})\n"
+    )
+    graph = "digraph x { start [shape=Mdiamond] exit [shape=Msquare] odd [type=odd] start -> odd -> exit }"
+    project = repo({"w.dot": graph, "odd_handler.py": handler, "arc.toml": '[handlers]\nodd = "odd_handler:run"\n'})
+    result = start(project.path / "w.dot", world_in(tmp_path))
+    checkpoint = folder_of(result).read_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.context_values["x"] == "lone \ufffd\ufffd\ufffd surrogate", "text that is not UTF-8 is stored as well as it can be"
+
+
+def test_commits_are_placed_in_the_frames_that_share_a_workspace() -> None:
+    inner = FrameState(prefix="fan:l/sub/", completed_nodes=("a",))
+    left = FrameState(
+        prefix="fan:l/", git_commit_sha="l0", open_block=OpenBlock("child", "sub", 5, child=inner), completed_nodes=("b", "c")
+    )
+    right = FrameState(prefix="fan:r/", git_commit_sha="r0")
+    block = OpenBlock("parallel", "fan", 4, (BranchState("l", "l", "running", left), BranchState("r", "r", "running", right)))
+    root = FrameState(git_commit_sha="m0", open_block=block, completed_nodes=("start",))
+    placed = place_commit(root, "fan:l/sub/", "new")
+    assert placed.git_commit_sha == "m0", "a branch has its own workspace"
+    assert placed.open_block is not None
+    branch, other = placed.open_block.branches
+    assert branch.frame.git_commit_sha == "new", "a child shares its parent's"
+    assert branch.frame.open_block is not None
+    assert branch.frame.open_block.child is not None
+    assert branch.frame.open_block.child.git_commit_sha == "new"
+    assert other.frame.git_commit_sha == "r0"
+    assert place_commit(root, "", None).git_commit_sha is None
+    assert count_completed(root) == 4
+
+
+def test_every_point_of_the_cycle_is_declared() -> None:
+    assert {"checkpoint.disk", "checkpoint.metadata", "checkpoint.refs", "checkpoint.resaved"} <= set(FAULT_POINTS)
