@@ -1,0 +1,224 @@
+"""`arc run start`, `resume` and `answer` as a person meets them: real processes, real repositories, signals, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Arc, MakeRepo, Repo
+
+GOOD = """digraph good {
+  start [shape=Mdiamond]
+  exit [shape=Msquare]
+  write [shape=parallelogram, script="echo made > made.txt"]
+  start -> write -> exit
+}
+"""
+
+SLOW = """digraph slow {
+  start [shape=Mdiamond]
+  exit [shape=Msquare]
+  wait_here [shape=parallelogram, script="test -e go || { echo ready; sleep 60; }"]
+  start -> wait_here -> exit
+}
+"""
+
+ASKING = """digraph asking {
+  start [shape=Mdiamond]
+  exit [shape=Msquare]
+  gate [shape=hexagon, label="Ship it?"]
+  ship [shape=parallelogram, script="echo shipped > shipped.txt"]
+  start -> gate
+  gate -> ship [label="[A] Approve"]
+  gate -> exit [label="[R] Reject"]
+  ship -> exit
+}
+"""
+
+
+@pytest.fixture
+def project(repo: MakeRepo) -> Repo:
+    return repo({"good.dot": GOOD, "slow.dot": SLOW, "asking.dot": ASKING, "failing.dot": GOOD.replace("echo made > made.txt", "exit 3")})
+
+
+def run_folders() -> list[Path]:
+    return sorted((Path(os.environ["ARC_HOME"]) / "runs").glob("*"))
+
+
+def until(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 60) -> None:
+    """Wait until `condition` holds; fail with the process's output if it ends before."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def waits_in_command(times: int = 1) -> bool:
+    """Whether the slow command has begun that often, over all processes."""
+    logs = [file for folder in run_folders() for file in folder.glob("nodes/*wait_here*/stdout*")]
+    return sum(file.read_bytes().startswith(b"ready") for file in logs) >= times
+
+
+def test_a_good_run_ends_with_0_and_says_where_its_work_is(arc: Arc, project: Repo) -> None:
+    ran = arc("run", "start", "good.dot", cwd=project.path).ok()
+    (folder,) = run_folders()
+    branch = f"arc/run/{folder.name}"
+    assert ran.stdout.startswith(f"✓ success  run {folder.name}")
+    assert f"git merge {branch}" in ran.stdout
+    assert [line.split()[:2] for line in ran.stderr.splitlines() if line.startswith("✓")] == [["✓", "start"], ["✓", "write"], ["✓", "exit"]]
+    assert project.git("show", f"{branch}:made.txt") == "made"
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_json_gives_one_document_and_a_silent_stderr(arc: Arc, project: Repo) -> None:
+    ran = arc("run", "start", "good.dot", "--json", cwd=project.path).ok()
+    document = ran.json()
+    assert ran.stderr == ""
+    assert document["status"] == "success"
+    assert document["run_branch"] == f"arc/run/{document['run_id']}"
+    assert document["metadata_ref"] == f"refs/arc/{document['run_id']}"
+    assert document["kept_worktree"] is None
+
+
+def test_quiet_leaves_only_the_answer(arc: Arc, project: Repo) -> None:
+    ran = arc("run", "start", "good.dot", "-q", cwd=project.path).ok()
+    assert ran.stderr == ""
+    assert ran.stdout.startswith("✓ success")
+
+
+def test_a_failed_run_ends_with_1_and_says_why_and_how_to_go_on(arc: Arc, project: Repo) -> None:
+    ran = arc("run", "start", "failing.dot", cwd=project.path)
+    (folder,) = run_folders()
+    assert ran.status == 1
+    assert "exit code 3" in ran.stderr
+    assert f"arc run resume {folder.name}" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "start"], "a workflow is missing"),
+        (["run", "start", "good.dot", "-i", "novalue"], "`--input novalue` is not KEY=VALUE"),
+        (["run", "start", "good.dot", "-i", "a=1", "-i", "a=2"], "`--input a=…` is given twice"),
+        (["run", "start", "good.dot", "--agent-command", "x", "--script", "y"], "two different backends"),
+        (["run", "start", "good.dot", "--agent-command", "'"], "cannot be split"),
+        (["run", "start", "--resume", "c.json", "--run-branch", "arc/run/X"], "give one"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_starts_nothing(arc: Arc, project: Repo, arguments: list[str], message: str) -> None:
+    ran = arc(*arguments, cwd=project.path)
+    assert ran.status == 2, ran.stderr
+    assert message in ran.stderr.splitlines()[0]
+    assert run_folders() == []
+
+
+def test_a_broken_workflow_is_shown_with_place_and_caret(arc: Arc, project: Repo) -> None:
+    project.write("broken.dot", "digraph broken {\n  start [shape=]\n}\n")
+    ran = arc("run", "start", "broken.dot", cwd=project.path)
+    lines = ran.stderr.splitlines()
+    assert ran.status == 1
+    assert "broken.dot:2:16:" in lines[0]
+    assert lines[1].strip() == "start [shape=]"
+    assert lines[2].strip() == "^"
+    assert run_folders() == []
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
+def test_a_signal_stops_the_run_so_that_it_can_be_resumed(arc: Arc, project: Repo, number: signal.Signals, status: int) -> None:
+    process = arc.start("run", "start", "slow.dot", cwd=project.path)
+    until(waits_in_command, process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "stopping after the checkpoint… (once more: now)" in errors
+    assert "Traceback" not in errors
+    (folder,) = run_folders()
+    listed = arc("run", "list", "--json", cwd=project.path).ok().json()["runs"]
+    assert [run["status"] for run in listed] == ["canceled"]
+    ran = arc("run", "log", folder.name, "--oneline", cwd=project.path).ok()
+    assert "start" in ran.stdout
+
+
+@pytest.mark.kill
+def test_a_run_killed_in_a_node_is_interrupted_and_its_finished_nodes_do_not_run_again(arc: Arc, project: Repo) -> None:
+    process = arc.start("run", "start", "slow.dot", cwd=project.path)
+    until(waits_in_command, process)
+    process.kill()
+    process.communicate()
+    (folder,) = run_folders()
+    assert [run["status"] for run in arc("run", "list", "--json").ok().json()["runs"]] == ["interrupted"]
+    (folder / "worktree" / "go").write_text("")  # a half-done edit: it is set aside, so the command waits again
+    resumed = arc.start("run", "resume", folder.name[:12], cwd=project.path)
+    until(lambda: waits_in_command(2), resumed)
+    resumed.send_signal(signal.SIGINT)
+    resumed.communicate(timeout=30)
+    started = [
+        event["node"]
+        for line in (folder / "events.jsonl").read_text().splitlines()
+        if (event := json.loads(line))["event"] == "node.started"
+    ]
+    assert started == ["start", "wait_here", "wait_here"]
+
+
+def test_a_question_is_answered_from_another_terminal(arc: Arc, project: Repo) -> None:
+    process = arc.start("run", "start", "asking.dot", cwd=project.path)
+    until(lambda: any(file for folder in run_folders() for file in folder.glob("questions/*.json")), process)
+    (folder,) = run_folders()
+    shown = arc("run", "answer", folder.name).ok()
+    assert "Ship it?" in shown.stdout
+    assert "[A] Approve" in shown.stdout
+    assert f"arc run answer {folder.name}" in shown.stderr
+    answered = arc("run", "answer", folder.name, "A").ok()
+    assert answered.stdout.startswith("answered question")
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert output.startswith("✓ success")
+    assert project.git("show", f"arc/run/{folder.name}:shipped.txt") == "shipped"
+    assert arc("run", "answer", folder.name, "A").status == 4
+
+
+def test_resuming_a_run_that_is_not_there_ends_with_4(arc: Arc) -> None:
+    ran = arc("run", "resume", "01JX")
+    assert ran.status == 4
+    assert ran.stderr.startswith("error: ")
+
+
+def test_a_dry_run_writes_nothing_to_the_repository(arc: Arc, project: Repo) -> None:
+    before = project.git("for-each-ref")
+    arc("run", "start", "good.dot", "--dry-run", cwd=project.path).ok()
+    assert project.git("for-each-ref") == before
+    assert not (project.path / "made.txt").exists()
+
+
+def test_a_closed_pipe_ends_quietly(arc: Arc, project: Repo) -> None:
+    arc("run", "start", "good.dot", cwd=project.path).ok()
+    process = arc.start("run", "list")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 141
+    process.stderr.close()
+
+
+def test_a_bug_leaves_a_report_and_ends_with_70(arc: Arc, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import arc.cli.run_start\ndef command(workflow: str):\n    1 / 0\narc.cli.run_start.command = command\n"
+    )
+    ran = arc("run", "start", "x.dot", env={"PYTHONPATH": str(tmp_path)})
+    assert ran.status == 70
+    assert ran.stderr.splitlines()[0] == "error: arc met a bug: ZeroDivisionError: division by zero"
+    assert "Traceback" not in ran.stderr
+    (report,) = (Path(os.environ["ARC_HOME"]) / "reports").iterdir()
+    assert str(report) in ran.stderr
+    assert "1 / 0" in report.read_text()
+    assert "Traceback" in arc("--debug", "run", "start", "x.dot", env={"PYTHONPATH": str(tmp_path)}).stderr
