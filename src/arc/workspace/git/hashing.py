@@ -41,7 +41,7 @@ _TOO_LARGE = Entry(0, "")
 def _hash(repository: Repository, place: bytes) -> Entry | None:
     status = os.lstat(place)
     if stat.S_ISLNK(status.st_mode):
-        return Entry(LINK, str(repository.pygit2.write(ObjectType.BLOB, os.readlink(place))))
+        return Entry(LINK, repository.write(ObjectType.BLOB, os.readlink(place)))
     if not stat.S_ISREG(status.st_mode):
         return None
     if status.st_size > _LARGEST:
@@ -49,7 +49,7 @@ def _hash(repository: Repository, place: bytes) -> Entry | None:
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         data = file.read()
-    return Entry(EXECUTABLE if status.st_mode & 0o100 else FILE, str(repository.pygit2.write(ObjectType.BLOB, data)))
+    return Entry(EXECUTABLE if status.st_mode & 0o100 else FILE, repository.write(ObjectType.BLOB, data))
 
 
 def _stored_as_they_are(repository: Repository) -> bool:

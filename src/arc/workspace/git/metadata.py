@@ -76,7 +76,7 @@ class MetadataBranch:
         """
         head = self.head()
         base = tree_of(self._repository, head) if head is not None and keep else None
-        edits = {name.encode(): Entry(FILE, str(self._repository.pygit2.write(ObjectType.BLOB, data))) for name, data in files.items()}
+        edits = {name.encode(): Entry(FILE, self._repository.write(ObjectType.BLOB, data)) for name, data in files.items()}
         tree = edit_tree(self._repository, base, edits)
         commit = write_commit(self._repository, tree, [head] if head is not None else [], message)
         return RefUpdate(self.ref, commit, head)

@@ -65,7 +65,7 @@ def write_tree(repository: Repository, entries: Mapping[bytes, Entry]) -> str:
     """Write a tree object with these names, in Git's order."""
     ordered = sorted(entries.items(), key=lambda item: item[0] + b"/" if item[1].mode == DIRECTORY else item[0])
     data = b"".join(b"%o %s\0%s" % (entry.mode, name, bytes.fromhex(entry.id)) for name, entry in ordered)
-    return str(repository.pygit2.write(ObjectType.TREE, data))
+    return repository.write(ObjectType.TREE, data)
 
 
 def edit_tree(repository: Repository, tree: str | None, edits: Edits) -> str:
@@ -155,7 +155,7 @@ def tree_of(repository: Repository, state: str) -> str:
 def write_commit(repository: Repository, tree: str, parents: Sequence[str], message: str) -> str:
     """Write a commit object by arc, now. Moves no ref."""
     signature = repository.signature()
-    return str(repository.pygit2.create_commit(None, signature, signature, message, tree, list(parents)))
+    return repository.written(str(repository.pygit2.create_commit(None, signature, signature, message, tree, list(parents))))
 
 
 def describe_changes(changes: Iterator[TreeChange] | Sequence[TreeChange]) -> tuple[Change, ...]:

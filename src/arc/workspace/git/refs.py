@@ -10,7 +10,7 @@ from arc.workspace.git.errors import RefsMovedError
 from arc.workspace.git.repository import Repository
 
 DURABLE = ("core.fsync=loose-object,reference",)
-"""Written refs reach the disk before the transaction returns."""
+"""Written refs reach the disk before the transaction returns (so do the objects, before any ref moves)."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ def transact(repository: Repository, updates: Sequence[RefUpdate]) -> None:
         else:
             lines.append(b"update %s %s %s" % (ref, update.new.encode(), (update.old or "").encode() or none))
     lines += [b"prepare", b"commit", b""]
+    repository.sync_objects()
     try:
         repository.git(settings=DURABLE).run("update-ref", "--no-deref", "--stdin", input=b"\n".join(lines))
     except GitError as error:

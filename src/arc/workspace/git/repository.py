@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pygit2
 from pygit2 import Signature
-from pygit2.enums import ConfigLevel, Option
+from pygit2.enums import ConfigLevel, ObjectType, Option
 
 from arc.base.errors import NotFoundError
 from arc.base.git import IDENTITY_EMAIL, IDENTITY_NAME, Git, person_settings
@@ -77,6 +78,34 @@ class Repository:
         """The objects and refs of the repository, in this process; no system, user or environment configuration applies."""
         isolate_libgit2()
         return pygit2.Repository(str(self.common_dir), pygit2.enums.RepositoryOpenFlag.NO_SEARCH)
+
+    @cached_property
+    def _unsynced(self) -> list[str]:
+        return []
+
+    def write(self, kind: ObjectType, data: bytes) -> str:
+        """Write an object; it is durable after `sync_objects`."""
+        name = str(self.pygit2.write(kind, data))
+        self._unsynced.append(name)
+        return name
+
+    def written(self, name: str) -> str:
+        """Note an object that was written by other means, for `sync_objects`."""
+        self._unsynced.append(name)
+        return name
+
+    def sync_objects(self) -> None:
+        """Bring all objects written since the last call to the disk: a ref must never outlive what it names.
+
+        Several at once, so that the file system can commit them together (measured in docs/benchmarks.md).
+        """
+        names = dict.fromkeys(self._unsynced)
+        if not names:
+            return
+        folder = self.common_dir / "objects"
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(_sync_file, [folder / name[:2] / name[2:] for name in names]))
+        self._unsynced.clear()
 
     def git(self, *, settings: tuple[str, ...] = ()) -> Git:
         """The git program on the repository itself (no files, no index)."""
@@ -146,6 +175,17 @@ class Repository:
     def signature(self) -> Signature:
         """arc's identity with the present time; never the person's."""
         return Signature(IDENTITY_NAME, IDENTITY_EMAIL)
+
+
+def _sync_file(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # it was in a pack already
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def isolate_libgit2() -> None:

@@ -34,7 +34,23 @@ from arc.workspace.plan import Gap
 MANY_CHANGES = 2_000
 """Above this many changed paths git hashes them (it then costs less than doing it here)."""
 WRITE_BACK_EVERY = 16
-INDEX_SETTINGS = ("core.untrackedCache=true", "core.preloadIndex=true", "index.version=4", "core.splitIndex=false", "index.sparse=false")
+INDEX_SETTINGS = (
+    "core.untrackedCache=true",
+    "core.preloadIndex=true",
+    "index.version=4",
+    "core.splitIndex=false",
+    "index.sparse=false",
+    "core.fsync=loose-object",
+    "core.fsyncMethod=batch",
+)
+    "core.untrackedCache=true",
+    "core.preloadIndex=true",
+    "index.version=4",
+    "core.splitIndex=false",
+    "index.sparse=false",
+    "core.fsync=loose-object",
+    "core.fsyncMethod=batch",
+)
 
 declare_faults(
     {
