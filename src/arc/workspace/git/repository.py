@@ -54,7 +54,7 @@ class Repository:
             result = Git(path, trusted=True).finish(*question, check=False)
         if result.returncode != 0:
             stderr = result.stderr.decode(errors="replace")
-            if "not a git repository" in stderr and "gitdir" not in stderr and "(null)" not in stderr:
+            if "not a git repository (or any" in stderr:
                 return None
             raise BrokenRepositoryError(f"git cannot read the repository at `{path}`", details=tuple(stderr.splitlines()[:5]))
         lines = os.fsdecode(result.stdout).split("\n")

@@ -43,14 +43,6 @@ INDEX_SETTINGS = (
     "core.fsync=loose-object",
     "core.fsyncMethod=batch",
 )
-    "core.untrackedCache=true",
-    "core.preloadIndex=true",
-    "index.version=4",
-    "core.splitIndex=false",
-    "index.sparse=false",
-    "core.fsync=loose-object",
-    "core.fsyncMethod=batch",
-)
 
 declare_faults(
     {
