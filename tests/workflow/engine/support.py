@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from arc.base.json import JsonObject, JsonValue, decode, encode
-from arc.runs.checkpoints import place_commit
 from arc.sandbox.protocol import Command, CommandResult, OutputSink, Sandbox, Stream
 from arc.workflow.engine.doors import (
     Answer,
@@ -185,6 +184,21 @@ class MemoryWorkspace:
         if not self.closed and self.files != self.store.commits[self.commit or ""]:
             self.store.aside.append((self.ref or "", dict(self.files)))
         self.closed = True
+
+
+def place_commit(frame: FrameState, prefix: str, commit: str) -> FrameState:
+    """The frame with `commit` noted in the frame `prefix` inside it, and in those whose files a child there shares."""
+    if frame.prefix == prefix:
+        return replace(frame, git_commit_sha=commit)
+    block = frame.open_block
+    if block is None or not prefix.startswith(frame.prefix):
+        return frame
+    if block.child is not None:
+        child = place_commit(block.child, prefix, commit)
+        shared = commit if child.git_commit_sha == commit else frame.git_commit_sha
+        return replace(frame, git_commit_sha=shared, open_block=replace(block, child=child))
+    branches = tuple(replace(branch, frame=place_commit(branch.frame, prefix, commit)) for branch in block.branches)
+    return replace(frame, open_block=replace(block, branches=branches))
 
 
 class Crash(Exception):

@@ -41,7 +41,7 @@ def test_each_checkpoint_names_the_next_node_and_the_edge_into_it() -> None:
     assert [state.root.next_node_id for state in states] == ["a", "b", "exit", None]
     assert [state.root.incoming_edge for state in states] == [0, 1, 2, None]
     assert [state.status for state in states] == ["running", "running", "running", "success"]
-    assert [state.root.git_commit_sha for state in states] == ["c0", "c1", "c2", "c3"]
+    assert [state.root.git_commit_sha for state in states] == ["c1", "c2", "c3", "c4"]
 
 
 def test_events_tell_the_run_in_order() -> None:
@@ -74,6 +74,18 @@ def test_the_context_tells_where_the_walk_stands() -> None:
     assert (before_b["internal.node_visit_count"], before_b["internal.retry_count.b"]) == (1, 0)
     stored = bench.checkpoints.state().root.context_values
     assert "internal.work_dir" not in stored
+
+
+def test_the_runs_inputs_are_in_the_context_and_survive_a_loop_restart() -> None:
+    text = 'a; start -> a; a -> start [condition="outcome=fail", loop_restart=true]; a -> exit [condition="outcome=success"]'
+    bench = Bench(workflow(text, inputs={"branch": "main"}), {"a": [fail("net", "transient_infra"), ok()]})
+    assert bench.run().root.context_values["input.branch"] == "main"
+
+
+def test_retries_given_to_a_block_are_told_to_have_no_effect() -> None:
+    bench = Bench(workflow("p [shape=component, max_retries=2]; f [shape=tripleoctagon]; a; start -> p -> a -> f -> exit"))
+    bench.run()
+    assert [(told["code"], told["level"]) for told in bench.told("run.notice")] == [("retries_ignored", "warning")]
 
 
 def test_a_handler_cannot_change_the_engines_values_through_what_it_got_or_gave() -> None:

@@ -26,9 +26,10 @@ from arc.workflow.values import Duration, Value
 
 
 def initial_context(workflow: Workflow) -> JsonObject:
-    """The graph's attributes as `graph.<name>`; the goal is there even where only the command line gave it."""
+    """The graph's attributes as `graph.<name>` (the goal also where only the command line gave it), the run's inputs as `input.<name>`."""
     context: JsonObject = {f"graph.{name}": _plain(value) for name, value in workflow.attributes.items()}
     context["graph.goal"] = workflow.goal
+    context.update({f"input.{name}": value for name, value in workflow.inputs.items()})
     return context
 
 

@@ -246,7 +246,7 @@ class Frame:
         if self.parent is not None:
             self.context = dict(self.parent.context)
         else:
-            self.context = {key: value for key, value in self.context.items() if key.startswith(("graph.", "input.", "inputs."))}
+            self.context = {key: value for key, value in self.context.items() if key.startswith(("graph.", "input."))}
         self.completed, self.outcomes, self.retries = [], {}, {}
 
     def snapshot(self) -> FrameState:

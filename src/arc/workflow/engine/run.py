@@ -98,6 +98,7 @@ def _open(workflow: Workflow, workspace: Workspace, services: Services, handlers
         root.next, root.commit = workflow.start, workspace.commit
         root.context = initial_context(workflow)
         scope.emit(RUN_STARTED, workflow=workflow.name, goal=workflow.goal, dry_run=services.dry_run)
+        _tell_ignored_retries(scope)
         return scope
     root.restore(resume.root)
     scope.ordinal, scope.next_ordinal, scope.elapsed_before_ms = resume.ordinal, resume.next_ordinal, resume.elapsed_ms
@@ -126,6 +127,16 @@ def reopen_failed(frame: Frame, *, dry_run: bool) -> None:
 def _check(frame: Frame, state: RunState) -> None:
     if frame.next is not None and frame.next not in frame.graph.nodes:
         raise CorruptError(f"the checkpoint's next node `{frame.next}` is not a node of workflow `{frame.graph.workflow.name}`")
+
+
+def _tell_ignored_retries(scope: Scope) -> None:
+    """Blocks are not retried as a whole: the nodes inside them are."""
+    for node in scope.workflow.nodes.values():
+        if node.type in scope.blocks and (node.max_retries or node.retry_policy not in (None, "none")):
+            message = (
+                f"`max_retries` and `retry_policy` of the {node.type} node `{node.id}` have no effect; give them to the nodes inside it"
+            )
+            scope.notice("warning", "retries_ignored", message, node.id)
 
 
 def _since(scope: Scope, before: float) -> int:
