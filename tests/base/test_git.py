@@ -89,6 +89,15 @@ class TestDiscover:
         with pytest.raises(BrokenRepositoryError):
             Repository.discover(tmp_path)
 
+    def test_formats_that_cannot_be_read_are_refused_and_partial_clones_are_not(self, tmp_path: Path) -> None:
+        Git(tmp_path).run("init", "-q", "--object-format=sha256", "long")
+        with pytest.raises(BrokenRepositoryError, match="sha256"):
+            Repository.discover(tmp_path / "long")
+        Git(tmp_path).run("init", "-q", "partial")
+        Git(tmp_path / "partial").run("config", "core.repositoryFormatVersion", "1")
+        Git(tmp_path / "partial").run("config", "extensions.partialClone", "origin")
+        assert Repository.discover(tmp_path / "partial") is not None
+
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     def test_somebody_elses_repository_needs_the_persons_trust(self, tmp_path: Path) -> None:
         repo = tmp_path / "repo"

@@ -66,7 +66,15 @@ class Repository:
         git = Git(path, trusted=trusted)
         top = git.line("rev-parse", "--show-toplevel")
         prefix = git.line("rev-parse", "--show-prefix").rstrip("/") or "."
-        return cls(Path(lines[1]), Path(lines[2]).resolve(), Path(top), prefix, trusted)
+        found = cls(Path(lines[1]), Path(lines[2]).resolve(), Path(top), prefix, trusted)
+        try:
+            found.pygit2.references.get("HEAD")
+        except (pygit2.GitError, pygit2.InvalidError) as error:
+            raise BrokenRepositoryError(
+                f"the repository at `{top}` uses something that arc cannot read: {error}",
+                hints=("object format sha1 and the `files` ref format are supported",),
+            ) from error
+        return found
 
     @classmethod
     def at(cls, common_dir: Path) -> Repository:
@@ -193,6 +201,7 @@ def isolate_libgit2() -> None:
     for level in (ConfigLevel.SYSTEM, ConfigLevel.XDG, ConfigLevel.GLOBAL, ConfigLevel.PROGRAMDATA):
         pygit2.option(Option.SET_SEARCH_PATH, level, "")
     pygit2.option(Option.SET_OWNER_VALIDATION, False)
+    pygit2.option(Option.SET_EXTENSIONS, ["partialclone"], 1)
 
 
 def _person_trusts(path: Path) -> bool:
