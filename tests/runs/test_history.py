@@ -12,13 +12,15 @@ import pytest
 from arc.base.errors import ExitStatus
 from arc.base.locks import Lease
 from arc.runs.errors import AmbiguousRunError, RunNotFoundError
-from arc.runs.history import count_changed, describe_checkpoint, next_command, read_timeline, render_diff
+from arc.runs.fork import ForkRequest, fork_run
+from arc.runs.history import count_changed, describe_checkpoint, next_command, read_timeline, render_diff, side_refs
 from arc.runs.listing import list_runs, short_ids
 from arc.runs.lookup import NoGitError, find_known
 from arc.runs.states import state_at
 from arc.runs.store import create_run_folder
 from arc.runs.tail import Tail, decode_line, follow
 from arc.runs.targets import find_text
+from arc.workspace.git.refs import RefUpdate, transact
 from tests.conftest import MakeRepo
 from tests.runs.made import MadeRun, make_world
 
@@ -128,6 +130,19 @@ def test_without_git_a_diff_is_refused_with_the_reason(repo: MakeRepo, tmp_path:
     timeline = read_timeline(made.known)
     with pytest.raises(NoGitError, match="it ran in place"):
         render_diff(made.known, timeline.start, timeline.last)
+
+
+def test_refs_besides_the_two_are_named(made: MadeRun) -> None:
+    assert side_refs(made.known) == ()
+    names = (f"refs/arc-aside/{made.run_id}/3-build", f"refs/heads/arc/branch/{made.run_id}/2-fan/left")
+    transact(made.repository, [RefUpdate(name, made.base, None) for name in names])
+    assert side_refs(made.known) == names
+
+
+def test_the_time_of_a_fork_that_nobody_started_stands_still(made: MadeRun) -> None:
+    forked = fork_run(made.known, ForkRequest("@2"), made.world)
+    rows = {row.run_id: row for row in list_runs(made.world, made.repo.path)}
+    assert (rows[forked.run_id].status, rows[forked.run_id].duration_ms) == ("created", 2000)
 
 
 def test_how_to_go_on_depends_on_the_status(made: MadeRun) -> None:

@@ -120,3 +120,6 @@ def _show(planned: GcPlan) -> None:
         for name in item.lost:
             ui.warn(f"{item.run_id}: the commits of `{name}` are reachable from nowhere else and go for good")
     ui.note(ui.style(f"plan {planned.digest}", "dim"))
+    unmerged = [item.run_id for item in planned.items if any(reason.startswith("commits reachable") for reason in item.refused)]
+    if unmerged:
+        ui.hint(f"merge what you want to keep; to lose the rest: `arc run gc {unmerged[0]} --discard-unmerged`")

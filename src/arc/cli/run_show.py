@@ -88,6 +88,7 @@ def _show_run(known: KnownRun, timeline: Timeline) -> None:
 
 def _header(known: KnownRun, timeline: Timeline) -> list[tuple[str, str]]:
     from arc.base.paths import tilde
+    from arc.runs.history import side_refs
 
     record = known.record
     last = timeline.last
@@ -114,6 +115,8 @@ def _header(known: KnownRun, timeline: Timeline) -> list[tuple[str, str]]:
         lines.append(("worktree", tilde(known.folder.worktree, os.environ)))
     if known.folder is not None and (owner := known.folder.holder()) is not None:
         lines.append(("process", str(owner)))
+    for name in side_refs(known):
+        lines.append(("set aside" if name.startswith("refs/arc-aside/") else "unmerged", name.removeprefix("refs/heads/")))
     if last.next_node and known.status not in ("success", "partial_success"):
         lines.append(("next node", last.next_node))
     return lines
@@ -123,7 +126,7 @@ def _run_document(known: KnownRun, timeline: Timeline, files: dict[int, int]) ->
     import msgspec
 
     from arc.base.json import encode
-    from arc.runs.history import next_command
+    from arc.runs.history import next_command, side_refs
 
     record: JsonObject = msgspec.json.decode(encode(known.record))
     return {
@@ -131,6 +134,7 @@ def _run_document(known: KnownRun, timeline: Timeline, files: dict[int, int]) ->
         "status": known.status,
         "logs_dir": str(known.folder.path) if known.folder else None,
         "next_command": next_command(known),
+        "side_refs": list(side_refs(known)),
         "start": entry_document(timeline.start),
         "checkpoints": [entry_document(entry, files.get(entry.ordinal, 0)) for entry in timeline.entries],
     }

@@ -11,7 +11,7 @@ from arc.runs.disk_timeline import disk_timeline, merge
 from arc.runs.lookup import KnownRun, NoGitError
 from arc.runs.records import CheckpointFile
 from arc.runs.states import state_at
-from arc.runs.timeline import Timeline, TimelineEntry, git_timeline, start_entry
+from arc.runs.timeline import Timeline, TimelineEntry, git_timeline, list_refs, start_entry
 from arc.workspace.git.objects import compare_trees, describe_changes, tree_of
 from arc.workspace.git.repository import Repository
 from arc.workspace.protocol import Change
@@ -95,6 +95,13 @@ def need_commit(run: KnownRun, entry: TimelineEntry) -> str:
     if entry.commit is None:
         raise NoGitError(f"checkpoint @{entry.ordinal} of run {run.run_id} has no commit: its files are not in Git")
     return entry.commit
+
+
+def side_refs(run: KnownRun) -> tuple[str, ...]:
+    """The run's refs besides its two: work set aside, and branches of parallel blocks that are not merged (yet)."""
+    if run.repository is None:
+        return ()
+    return tuple(list_refs(run.repository.pygit2, run.refs.aside, run.refs.branches))
 
 
 def next_command(run: KnownRun) -> str:

@@ -113,7 +113,7 @@ def _row(world: World, folder: RunFolder) -> RunRow:
     except CorruptError as error:
         return RunRow(folder.run_id, folder.run_id, "corrupt", logs_dir=str(folder.path), problem=error.message)
     row = _filled(record, status, progress)
-    running = status in ("running", "waiting", "created")
+    running = status in ("running", "waiting") or (status == "created" and record.forked_from is None)
     return replace(row, logs_dir=str(folder.path), duration_ms=_duration(world, record, progress) if running else row.duration_ms)
 
 
