@@ -70,7 +70,6 @@ def test_git_failing_in_any_step_is_told_and_the_next_checkpoint_has_it_all(repo
     events = [json.loads(line) for line in folder.events_file.read_text().splitlines()]
     (failed,) = [event for event in events if event["event"] == "checkpoint.failed"]
     assert failed["node"] == "plan"
-    name = point.partition(":")[0]
     (told,) = [e["properties"] for e in events if e["event"] == "run.notice" and e["properties"]["code"] == "checkpoint.git_failed"]
     assert f"after node `plan` (ordinal 2) could not be committed to Git: injected at {point.partition(':')[0]}" in told["message"]
     assert "still safe: the state is in checkpoint.json" in told["details"][-1]

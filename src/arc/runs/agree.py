@@ -65,23 +65,25 @@ def stand_in_git(folder: RunFolder, record: RunRecord, repository: Repository) -
     start = record.snapshot_sha or record.base_sha
     known = None if stored is None or head is None else _with_commit(stored, disk, record, repository, head)
     tip = _run_tip(known, record, repository, start)
-    if disk is None or (known is not None and _age(disk) <= _age(known)):
+    if disk is None or (known is not None and (_same_step(disk, known) or _age(disk) < _age(known))):
         return Standing(_fresher(disk, known), True, tip, None, known)
     branch = branch_of(disk)
-    return Standing(disk, _same_step(disk, known), tip, branch, known, mixed=_later_execution(folder, disk))
+    return Standing(disk, False, tip, branch, known, mixed=_later_execution(folder, disk))
 
 
-def _age(checkpoint: CheckpointFile) -> tuple[int, str]:
-    return checkpoint.ordinal, ""
+def _age(checkpoint: CheckpointFile) -> tuple[int, int, str]:
+    """Grows from checkpoint to checkpoint. (The ordinal of a block is that of its beginning: it says nothing about when it completed.)"""
+    return checkpoint.next_ordinal, checkpoint.elapsed_ms, checkpoint.timestamp
 
 
-def _same_step(disk: CheckpointFile, known: CheckpointFile | None) -> bool:
-    return known is not None and known.completed == disk.completed and known.ordinal == disk.ordinal
+def _same_step(one: CheckpointFile, other: CheckpointFile) -> bool:
+    """Whether both were taken after the same execution."""
+    return one.completed == other.completed
 
 
 def _fresher(disk: CheckpointFile | None, known: CheckpointFile | None) -> CheckpointFile | None:
     """Of two copies of one checkpoint, the one that also has the end of the run, with the commits that Git has."""
-    if disk is None or known is None or disk.ordinal != known.ordinal or disk.completed != known.completed:
+    if disk is None or known is None or not _same_step(disk, known):
         return known
     newer = disk if disk.timestamp >= known.timestamp else known
     return with_root(newer, known.to_state().root, git_tree_sha=known.git_tree_sha, git_parent_sha=known.git_parent_sha, git_error=None)
@@ -94,7 +96,7 @@ def _with_commit(
     branch = branch_of(stored)
     ref = branch.ref if branch is not None else HEADS + (record.run_branch or "")
     assert ref is not None
-    noted = disk.to_state().root if disk is not None and disk.ordinal == stored.ordinal else None
+    noted = disk.to_state().root if disk is not None and _same_step(disk, stored) else None
     frame = stored.completed.frame if stored.completed else ""
     commit = _find_commit(repository, ref, head, stored, commit_in(noted, frame) if noted is not None else None)
     return with_root(stored, place_commit(stored.to_state().root, frame, commit))
@@ -103,7 +105,7 @@ def _with_commit(
 def _find_commit(repository: Repository, ref: str, head: str, stored: CheckpointFile, noted: str | None) -> str:
     """The commit that holds the files of `stored`: named by its trailer, else the one noted on the disk; its tree must be the state's."""
     tip = repository.ref(ref)
-    family = frozenset(_same_checkpoint(repository, head, stored.ordinal))
+    family = frozenset(_same_checkpoint(repository, head, stored))
     for commit in _first_parents(repository, tip):
         told = parse_message(commit.message)
         ours = told is not None and (told.checkpoint in family or told.run_id != stored.run_id)
@@ -126,12 +128,12 @@ def _find_commit(repository: Repository, ref: str, head: str, stored: Checkpoint
     )
 
 
-def _same_checkpoint(repository: Repository, head: str, ordinal: int) -> Iterator[str]:
-    """Metadata commits from the tip back that hold the checkpoint of this ordinal (the run's end may have added one)."""
+def _same_checkpoint(repository: Repository, head: str, stored: CheckpointFile) -> Iterator[str]:
+    """Metadata commits from the tip back that were made after the same execution (the run's end may have added one)."""
     metadata = MetadataBranch(repository, "")
     for commit in _first_parents(repository, head):
         data = metadata.read("checkpoint.json", str(commit.id))
-        if data is None or parse_checkpoint(data, f"{commit.id}:checkpoint.json").ordinal != ordinal:
+        if data is None or not _same_step(parse_checkpoint(data, f"{commit.id}:checkpoint.json"), stored):
             return
         yield str(commit.id)
 
