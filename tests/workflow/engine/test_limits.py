@@ -200,3 +200,15 @@ def test_no_watchdog_is_left_behind() -> None:
         return "_drive" in repr(task.get_coro())
 
     asyncio.run(scene())
+
+
+def test_a_stall_inside_a_branch_keeps_the_finished_branch() -> None:
+    text = "p [shape=component]; a; b; f [shape=tripleoctagon]; start -> p; p -> a -> f; p -> b -> f; f -> exit"
+    bench = Bench(workflow(text, stall_timeout_ms=60_000), {"b": forever})
+    state = bench.run()
+    assert state.status == "fail"
+    assert state.root.open_block is not None
+    assert [branch.status for branch in state.root.open_block.branches] == ["success", "running"]
+    bench.script = {}
+    assert bench.run(state).status == "success"
+    assert bench.executed.count("p:a/a") == 1

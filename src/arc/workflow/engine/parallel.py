@@ -149,7 +149,6 @@ def _reopen(frame: Frame, node: Node, join: str | None, opened: OpenBlock) -> Bl
 def _restored(frame: Frame, node: Node, join: str | None, state: BranchState) -> Branch:
     branch = _branch(frame, node, state.key, None, join)
     branch.frame.restore(state.frame)
-    branch.frame.fresh = state.status == "waiting"
     branch.started, branch.canceled = state.status != "waiting", state.status == "canceled"
     branch.ref, branch.base = state.ref, state.base_sha
     return branch
