@@ -262,6 +262,77 @@ def test_a_fork_with_another_input_survives_its_source(real: tuple[Repo, Arc, st
     assert project.git("fsck", "--no-dangling") == ""
 
 
+CHILD = """
+digraph child {
+  start [shape=Mdiamond]
+  one [shape=parallelogram, script="echo one >> c.txt"]
+  two [shape=parallelogram, script="echo two >> c.txt"]
+  exit [shape=Msquare]
+  start -> one -> two -> exit
+}
+"""
+PARENT = """
+digraph parent {
+  start [shape=Mdiamond]
+  review [shape=house, stack.child_dotfile="child.dot", manager.max_cycles=1]
+  gate [shape=parallelogram, script="test -e $HOME/open"]
+  exit [shape=Msquare]
+  start -> review -> gate
+  gate -> exit [condition="outcome=success"]
+}
+"""
+
+
+@pytest.mark.slow
+def test_a_fork_inside_a_child_or_at_a_failed_node_goes_on_there(repo: MakeRepo) -> None:
+    project = repo({"parent.dot": PARENT, "child.dot": CHILD})
+    arc = Arc(project.path)
+    assert arc("run", "start", "parent.dot").status == 1
+    (row,) = arc.inside("run", "list", "--json").ok().json()["runs"]
+    Path(os.environ["HOME"], "open").touch()
+
+    def fork(target: str) -> tuple[list[str], str]:
+        forked = arc.inside("run", "fork", row["run_id"], target, "--json").ok().json()
+        arc("run", "resume", forked["run_id"]).ok()
+        shown = arc.inside("run", "show", forked["run_id"], "--json").ok().json()["checkpoints"]
+        own = [entry["node"] for entry in shown if entry["taken_by"] == forked["run_id"]]
+        return own[1:], project.git("show", f"{forked['run_branch']}:c.txt")
+
+    assert fork("review/one") == (["review/two", "review/exit", "review", "gate", "exit"], "one\ntwo")
+    assert fork("gate") == (["gate", "exit"], "one\ntwo")
+
+
+@pytest.mark.slow
+def test_the_start_of_a_run_over_a_dirty_tree_is_its_snapshot(repo: MakeRepo) -> None:
+    project = repo({"child.dot": CHILD})
+    project.write("c.txt", "mine\n")
+    arc = Arc(project.path)
+    arc("run", "start", "child.dot", "--snapshot-dirty").ok()
+    (row,) = arc.inside("run", "list", "--json").ok().json()["runs"]
+    forked = arc.inside("run", "fork", row["run_id"], "@0", "--json").ok().json()
+    assert project.git("show", f"{forked['commit']}:c.txt") == "mine"
+    arc("run", "resume", forked["run_id"]).ok()
+    assert project.git("show", f"{forked['run_branch']}:c.txt") == "mine\none\ntwo"
+    assert arc.inside("run", "diff", row["run_id"], "--name-only").ok().stdout == "c.txt\n"
+
+
+@pytest.mark.slow
+def test_a_clone_that_fetched_the_two_refs_shows_and_forks(real: tuple[Repo, Arc, str], tmp_path: Path) -> None:
+    project, _, run_id = real
+    clone = Repo(tmp_path / "clone")
+    project.git("clone", "-q", str(project.path), str(clone.path))
+    clone.git("fetch", "-q", "origin", *(f"{ref}:{ref}" for ref in (f"refs/arc/{run_id}", f"refs/heads/arc/run/{run_id}")))
+    arc = Arc(clone.path)
+    home = {"ARC_HOME": str(tmp_path / "other-home")}
+    (row,) = json.loads(arc("run", "list", "--json", env=home).ok().stdout)["runs"]
+    assert (row["run_id"], row["status"], row["logs_dir"]) == (run_id, "success", None)
+    assert "fan:left/more" in arc("run", "show", run_id, env=home).ok().stdout
+    refused(arc("run", "logs", run_id, env=home), 3)
+    forked = json.loads(arc("run", "fork", run_id, "more", "--json", env=home).ok().stdout)
+    arc("run", "resume", forked["run_id"], env=home).ok()
+    assert clone.git("show", f"{forked['run_branch']}:out.txt") == "plain\nl\nmore\nr"
+
+
 @pytest.mark.slow
 def test_a_rewind_started_at_once_ends_with_the_same_files(real: tuple[Repo, Arc, str]) -> None:
     project, arc, run_id = real
