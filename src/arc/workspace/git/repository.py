@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from pygit2.enums import ConfigLevel, ObjectType, Option
 
 from arc.base.errors import NotFoundError
 from arc.base.git import IDENTITY_EMAIL, IDENTITY_NAME, Git, person_settings
+from arc.workspace.git.durable import sync_files
 from arc.workspace.git.errors import BareRepositoryError, BrokenRepositoryError, UntrustedRepositoryError
 from arc.workspace.git.status import DirtyReport, parse_status
 
@@ -105,14 +105,12 @@ class Repository:
     def sync_objects(self) -> None:
         """Bring all objects written since the last call to the disk: a ref must never outlive what it names.
 
-        Several at once, so that the file system can commit them together (measured in docs/benchmarks.md).
+        They are written back together and flushed by one fsync, which is git's own `core.fsyncMethod=batch`.
         """
-        names = dict.fromkeys(self._unsynced)
-        if not names:
+        if not self._unsynced:
             return
         folder = self.common_dir / "objects"
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(_sync_file, [folder / name[:2] / name[2:] for name in names]))
+        sync_files([folder / name[:2] / name[2:] for name in dict.fromkeys(self._unsynced)])
         self._unsynced.clear()
 
     def git(self, *, settings: tuple[str, ...] = ()) -> Git:
@@ -183,17 +181,6 @@ class Repository:
     def signature(self) -> Signature:
         """arc's identity with the present time; never the person's."""
         return Signature(IDENTITY_NAME, IDENTITY_EMAIL)
-
-
-def _sync_file(path: Path) -> None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return  # it was in a pack already
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def isolate_libgit2() -> None:
