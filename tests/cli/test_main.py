@@ -55,3 +55,9 @@ def test_a_value_outside_the_choices_names_them(arc: Arc) -> None:
 def test_color_always_colours_and_no_color_wins_over_auto(arc: Arc) -> None:
     assert "\033[31;1merror:" in arc("--color", "always", "nonsense").stderr
     assert "\033[" not in arc("nonsense", env={"NO_COLOR": "1"}).stderr
+
+
+def test_a_wrong_option_suggests_close_ones(arc: Arc) -> None:
+    ran = arc.inside("run", "start", "--inptu")
+    assert ran.stderr.splitlines()[0] == "error: no such option: --inptu"
+    assert "hint: did you mean `--input`" in ran.stderr

@@ -137,8 +137,10 @@ def test_a_signal_stops_the_run_so_that_it_can_be_resumed(arc: Arc, project: Rep
     process = arc.start("run", "start", "slow.dot", cwd=project.path)
     until(waits_in_command, process)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=30)
     assert process.returncode == status
+    assert output.startswith("■ canceled  run ")
+    assert "arc run resume " in output
     assert "stopping after the checkpoint… (once more: now)" in errors
     assert "Traceback" not in errors
     (folder,) = run_folders()

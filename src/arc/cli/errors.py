@@ -12,6 +12,7 @@ command line.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,10 +81,20 @@ def show_usage(error: TyperException, arguments: Sequence[str]) -> int:
         message = "a command is missing"
     path = context.command_path if context is not None else "arc"
     message, _, suggestion = message.rstrip(".?").partition(". Did you mean ")
-    hints = [f"did you mean {suggestion.replace(chr(39), '`')}?"] if suggestion else []
+    message, options = _possible_options(message)
+    suggestion = suggestion.replace("'", "`") or options
+    hints = [f"did you mean {suggestion}?"] if suggestion else []
     hints.append(f"`{path} --help` shows how to use it")
     text = " ".join(message.replace("'", "`").split())
     return show_error(UsageError(text[:1].lower() + text[1:], hints=tuple(hints)), arguments)
+
+
+def _possible_options(message: str) -> tuple[str, str]:
+    """(message, suggestion): typer puts the close options into the sentence."""
+    found = re.fullmatch(r"(.*) \((?:Did you mean|Possible options:) ([^)]*)\)", message, re.DOTALL)
+    if found is None:
+        return message, ""
+    return found.group(1), " or ".join(f"`{word.strip()}`" for word in found.group(2).split(","))
 
 
 def show_bug(error: BaseException, arguments: Sequence[str]) -> int:

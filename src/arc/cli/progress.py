@@ -59,6 +59,8 @@ class Progress:
     """Turns event lines into progress. Use as `World.observer`; call `close` at the end."""
 
     live: bool = field(default_factory=ui.shows_live_progress)
+    run_id: str | None = None
+    """The run whose events are seen."""
     _running: dict[int, _Running] = field(default_factory=dict)
     _held: dict[int, _Held] = field(default_factory=dict)
     _live: Live | None = None
@@ -67,6 +69,7 @@ class Progress:
 
     def observe(self, line: JsonObject) -> None:
         """Show one event. Never raises for an event it does not know."""
+        self.run_id = str(line["run_id"]) if "run_id" in line else self.run_id
         if ui.state.quiet or ui.state.json:
             return
         name = str(line.get("event"))
@@ -197,11 +200,11 @@ class Progress:
         preferred = event.text("preferred_label")
         if preferred:
             words += f"→ {preferred}  "
-        self._hold(event, node_line(mark, style, event.node, f"{event.duration()}  {words}".rstrip()))
+        self._hold(event, node_line(mark, style, event.node, f"{event.duration()} {words}".rstrip()))
 
     def _node_failed(self, event: _Event) -> None:
         self._node_ended(event)
-        self._hold(event, node_line("✗", "red", event.node, f"{event.duration()}  failed: {event.text('message') or event.text('reason')}"))
+        self._hold(event, node_line("✗", "red", event.node, f"{event.duration()} failed: {event.text('message') or event.text('reason')}"))
 
     def _node_retrying(self, event: _Event) -> None:
         delay = event.number("delay_ms") / 1000
@@ -230,7 +233,7 @@ class Progress:
 
     def _branch_completed(self, event: _Event) -> None:
         status = event.text("status")
-        if status not in {"success", "partial_success"} or ui.state.verbose:
+        if status == "canceled" or ui.state.verbose:  # a failure was told by its node
             self._print(node_line("└", "blue", f"{event.node}:{event.text('branch')}/", f"{status}  {event.text('reason')}".rstrip()))
 
     def _fan_in_merged(self, event: _Event) -> None:

@@ -59,11 +59,23 @@ def execute(start: Callable[[World], Awaitable[RunResult]]) -> int:
         result, stopped = asyncio.run(_supervise(start, world, progress))
     finally:
         progress.close()
+    if result is None and progress.run_id is not None:
+        result = _canceled(progress.run_id, world)
     if result is not None:
         show_result(result, world.clock.monotonic() - before)
     if stopped is not None:
         return 128 + stopped
     return ExitStatus.OK if result is not None and result.status in _GOOD else ExitStatus.FAILED
+
+
+def _canceled(run_id: str, world: World) -> RunResult:
+    """How a run that a signal stopped stands."""
+    from arc.runs.store import find_run
+    from arc.runs.world import RunResult
+
+    folder = find_run(world, run_id)
+    record = folder.read_record()
+    return RunResult(run_id, "canceled", folder.path, record.run_branch, None)
 
 
 async def _supervise(

@@ -166,29 +166,37 @@ def console(stream: TextIO) -> Console:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), styles: Sequence[Sequence[str]] = ()
 ) -> None:
-    """Rows under headed columns on stdout, cut to the terminal's width there and never cut elsewhere.
+    """Rows under headed columns on stdout, cut to the terminal's width there (the widest columns first) and never cut elsewhere.
 
     `right` names the columns that are right-aligned; `styles[row][column]` are optional rich styles.
     """
-    from rich import box
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(
-        box=box.SIMPLE_HEAD if has_color(sys.stdout) else None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0), header_style="bold"
-    )
-    for name in columns:
-        drawn.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+    terminal = console(sys.stdout)
+    widths = [max(cell_len(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
+    if sys.stdout.isatty():
+        widths = fitted(widths, terminal.width - 2 * len(columns))
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name, width in zip(columns, widths, strict=True):
+        drawn.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis", width=width)
     for number, row in enumerate(rows):
         marks = styles[number] if number < len(styles) else ()
         drawn.add_row(*(Text(cell, style=marks[index] if index < len(marks) else "") for index, cell in enumerate(row)))
-    terminal = console(sys.stdout)
-    if not sys.stdout.isatty():
-        terminal.width = max([80, *(sum(len(cell) + 3 for cell in row) for row in [columns, *rows])])
+    terminal.width = max(terminal.width, sum(widths) + 2 * len(columns))
     with _quiet_pipe(sys.stdout), terminal.capture() as captured:
         terminal.print(drawn)
     for line in captured.get().splitlines():
         out(line.rstrip())
+
+
+def fitted(widths: Sequence[int], room: int, *, least: int = 8) -> list[int]:
+    """Widths of columns that fit into `room`: the widest ones are narrowed, none below `least`; narrow columns stay whole."""
+    fit = list(widths)
+    while sum(fit) > room and max(fit) > least:
+        fit[fit.index(max(fit))] -= 1
+    return fit
 
 
 def confirm(question: str, *, remedy: str = "--yes") -> bool:
