@@ -232,6 +232,7 @@ def check_agreement(project: Project) -> None:
     assert sequences == sorted(sequences)
     assert not folder.worktree.exists(), "everything was committed, so the worktree goes"
     assert repo.git("worktree", "list", "--porcelain").count("worktree ") == 1
+    assert repo.git("for-each-ref", "refs/heads/arc/branch") == "", "all branches are merged: the fan-in has them as parents"
 
 
 def check_files(project: Project) -> None:

@@ -77,7 +77,12 @@ def test_what_could_not_be_written_is_told_later_and_never_raised(tmp_path: Path
 
 def test_notices_come_from_any_thread(tmp_path: Path) -> None:
     events = log(tmp_path / "e")
-    threads = [threading.Thread(target=lambda: [events.emit(notice("info", "x", "y", node="n")) for _ in range(50)]) for _ in range(4)]
+
+    def tell() -> None:
+        for _ in range(50):
+            events.emit(notice("info", "x", "y", node="n"))
+
+    threads = [threading.Thread(target=tell) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

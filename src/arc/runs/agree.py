@@ -159,13 +159,19 @@ def branch_of(checkpoint: CheckpointFile) -> BranchState | None:
     return found
 
 
-def commit_in(frame: FrameState, prefix: str) -> str | None:
-    """The commit of the frame `prefix` inside a frame."""
+def frame_in(frame: FrameState, prefix: str) -> FrameState | None:
+    """The frame `prefix` inside a frame."""
     if frame.prefix == prefix or frame.open_block is None:
-        return frame.git_commit_sha if frame.prefix == prefix else None
+        return frame if frame.prefix == prefix else None
     block = frame.open_block
     inner = [block.child] if block.child is not None else [branch.frame for branch in block.branches]
-    return next((commit_in(one, prefix) for one in inner if prefix.startswith(one.prefix)), None)
+    return next((frame_in(one, prefix) for one in inner if prefix.startswith(one.prefix)), None)
+
+
+def commit_in(frame: FrameState, prefix: str) -> str | None:
+    """The commit of the frame `prefix` inside a frame."""
+    found = frame_in(frame, prefix)
+    return None if found is None else found.git_commit_sha
 
 
 def highest_ordinal(folder: RunFolder) -> int:

@@ -12,7 +12,8 @@ CONFIG_SCHEMA = 1
 class ModelConfig:
     """`[model]`. `backend`: `cli` (an external program: `command` is its argv template) or `scripted` (`script` is a file of replies).
 
-    In `command`, `{prompt}`, `{model}`, `{node}` and `{worktree}` are replaced inside each argument; without `{prompt}` the prompt goes to stdin.
+    In `command`, `{prompt}`, `{model}`, `{node}` and `{worktree}` are replaced inside each argument; without `{prompt}` the prompt goes
+    to stdin.
     """
 
     backend: str | None = None

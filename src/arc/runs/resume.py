@@ -17,7 +17,7 @@ from arc.base.faults import declare_faults, fault
 from arc.base.locks import Lease
 from arc.base.processes import end_processes
 from arc.runs.abandoned import clear_abandoned, close_finished
-from arc.runs.agree import Standing, branch_of, commit_in, highest_ordinal, stand_in_git, stand_on_disk
+from arc.runs.agree import Standing, branch_of, commit_in, frame_in, highest_ordinal, stand_in_git, stand_on_disk
 from arc.runs.answers import close_stale_questions
 from arc.runs.artifacts import ArtifactStore, load, references
 from arc.runs.backends import SCRIPT_SOURCE, check_models, make_backends
@@ -43,6 +43,7 @@ from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.workspace import GitWorkspace
 from arc.workspace.notices import Notice
+from arc.workspace.protocol import MergeInput
 
 _LEFTOVER_GRACE = 0.5
 
@@ -333,6 +334,7 @@ def _finish_cycle(
         )
         live.tell(Notice("warning", "resume.files_lost", message))
         return standing.git_checkpoint
+    target.adopt_merge(_merged_branches(checkpoint))
     try:
         stored = Stored(checkpoint, references(checkpoint.to_state().root))
         committed = writer.to_git(stored, record, target)
@@ -376,6 +378,26 @@ def _branch_workspace(live: LiveRun, checkpoint: CheckpointFile, workspace: GitW
         notices=live.tell,
         expected=expected,
     )
+
+
+def _merged_branches(checkpoint: CheckpointFile) -> list[MergeInput]:
+    """The branches that the completed node merged into its files, by its own outcome (nothing else remembers it after a crash)."""
+    record = checkpoint.completed
+    frame = frame_in(checkpoint.to_state().root, record.frame) if record is not None else None
+    outcome = frame.node_outcomes.get(record.node) if frame is not None and record is not None else None
+    merged = outcome.context_updates.get("parallel.merged") if outcome is not None else None
+    if frame is None or not isinstance(merged, list):
+        return []
+    found: dict[str, MergeInput] = {}
+    for key, results in frame.context_values.items():
+        is_results = key.startswith("parallel.") and key.endswith(".results") and isinstance(results, list)
+        for result in results if is_results and isinstance(results, list) else ():
+            if not isinstance(result, dict) or result.get("id") not in merged:
+                continue
+            ref, commit, base = result.get("ref"), result.get("commit"), result.get("base")
+            if isinstance(ref, str) and isinstance(commit, str) and isinstance(base, str) and commit != base:
+                found[ref] = MergeInput(str(result["id"]), ref, commit, base)
+    return list(found.values())
 
 
 def _block_of(checkpoint: CheckpointFile) -> tuple[int, str] | None:

@@ -44,7 +44,8 @@ class Opened:
 
 
 def sandboxes(live: LiveRun) -> SandboxProvider:
-    """Where this run's commands run: the inherited environment (or what `[environment] pass` names), goal and inputs, the configured one."""
+    """Where this run's commands run: the inherited environment (or what `[environment] pass` names), goal and inputs,
+    the configured one."""
     config = live.config.environment
     inherited = {
         name: value

@@ -375,6 +375,12 @@ class GitWorkspace:
             if registration.admin.is_dir():
                 detach(registration.admin, branch.commit)
 
+    def adopt_merge(self, branches: Sequence[MergeInput]) -> None:
+        """Take it that the files hold the merge of these branches already (a crash came before its commit): the next checkpoint has them
+        as parents and ends their refs. A branch that is not where it was merged from is left out."""
+        known = {branch.ref for branch in self._merged}
+        self._merged += [b for b in branches if b.ref not in known and self.repository.ref(b.ref) == b.commit]
+
     # -- the end ----------------------------------------------------------------------------------------------------------------
 
     async def close(self, *, keep: bool = False) -> None:
