@@ -176,7 +176,7 @@ def tell(demo: Demo) -> None:
     print()
     demo.shell(f"git show refs/arc/{run}:checkpoint.json | head -n 24")
     print()
-    demo.run("arc", "run", "log", run)
+    demo.run("arc", "run", "log", run, "--oneline")
 
     heading(5, "Fork it: the same run again from `merge`, beside the first")
     demo.run("arc", "run", "fork", run, "merge")
