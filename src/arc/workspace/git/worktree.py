@@ -7,8 +7,11 @@ It is locked (`git worktree lock`) while its run lives, so that no `git worktree
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,15 +138,31 @@ def remove_worktree(repository: Repository, worktree: Worktree) -> None:
     shutil.rmtree(worktree.path, ignore_errors=True)
     if worktree.path.exists():
         _force_remove(worktree.path)
-    shutil.rmtree(worktree.admin, ignore_errors=True)
-    folder = worktree.admin.parent
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    with _one_at_a_time(repository):
+        shutil.rmtree(worktree.admin, ignore_errors=True)
+        folder = worktree.admin.parent
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def unlock_worktree(worktree: Worktree) -> None:
     """Let the worktree be an ordinary one (it is kept, its run has ended)."""
     (worktree.admin / "locked").unlink(missing_ok=True)
+
+
+@contextmanager
+def _one_at_a_time(repository: Repository) -> Iterator[None]:
+    """Hold off other threads and processes of arc while a worktree is registered.
+
+    `git worktree add` reads the registrations of all others and fails when it meets one that is half made. The lock is on the repository's
+    folder itself, so there is no file to leave behind.
+    """
+    descriptor = os.open(repository.common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _register(repository: Repository, path: Path, ref: str, reason: str) -> Worktree:
@@ -153,7 +172,8 @@ def _register(repository: Repository, path: Path, ref: str, reason: str) -> Work
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A checkout of the branch's short name; --force only waives a registration of the same path whose folder is gone.
-        git.run("worktree", "add", "--quiet", "--force", "--no-checkout", "--lock", "--reason", reason, str(path), _short(ref))
+        with _one_at_a_time(repository):
+            git.run("worktree", "add", "--quiet", "--force", "--no-checkout", "--lock", "--reason", reason, str(path), _short(ref))
     except (GitError, OSError) as error:
         _forget(repository, path, fresh)
         details = error.details if isinstance(error, GitError) else ()
@@ -184,7 +204,8 @@ def _register_around(repository: Repository, path: Path, ref: str, reason: str) 
     _forget(repository, beside, True)
     git = repository.git()
     try:
-        git.run("worktree", "add", "--quiet", "--force", "--no-checkout", "--lock", "--reason", reason, str(beside), _short(ref))
+        with _one_at_a_time(repository):
+            git.run("worktree", "add", "--quiet", "--force", "--no-checkout", "--lock", "--reason", reason, str(beside), _short(ref))
     except GitError as error:
         raise WorktreeError(f"the worktree at `{path}` could not be registered again", details=error.details) from error
     fault("git.worktree.moved")
