@@ -4,7 +4,10 @@ Four steps: `git status` on the private index (with untracked cache and preloadi
 new files, `git update-index` for the paths that differ (filters, attributes and modes are git's), and the tree, edited in this process from
 the previous checkpoint's. The worktree's own index is neither read nor written.
 
-Threads: one call at a time per worktree; the run's lease keeps other processes away.
+Where the files could be hashed in this process, the tree does not depend on the index: `git update-index` then runs beside the commit, and
+`settle` waits for it. A crash in between leaves an index behind HEAD, which the next capture notices (`_hash_here`).
+
+Threads: one call at a time per worktree, plus that one update; the run's lease keeps other processes away.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 from arc.base.atomic import write_atomic
 from arc.base.faults import declare_faults, fault
@@ -47,7 +51,7 @@ INDEX_SETTINGS = (
 declare_faults(
     {
         "git.stage.status": "the differing paths are known, the private index is as before",
-        "git.stage.indexed": "the private index holds the files, their blobs are written",
+        "git.stage.indexed": "the blobs are written; the private index holds them or is being brought in step",
         "git.stage.tree": "the tree is written",
     }
 )
@@ -78,6 +82,8 @@ class Stager:
     _captures: int = 0
     _excludes: tuple[float, bytes] = (0.0, b"")
     _gitlinks: set[bytes] | None = None
+    _updating: Thread | None = None
+    _update_failed: bool = False
 
     def __post_init__(self) -> None:
         self._coverage = Coverage(self.notices)
@@ -97,6 +103,7 @@ class Stager:
         Raises:
             StageError: git could not capture them; nothing older is reused.
         """
+        self.settle()
         self._prepare()
         gaps: dict[bytes, str] = {}
         try:
@@ -104,7 +111,11 @@ class Stager:
             fault("git.stage.status")
             changed = self._changed(entries, gaps)
             edits = self._hash_here(base, entries, changed)
-            self._update(changed, gaps)
+            if edits is None:
+                self._update(changed, gaps)
+            elif changed:
+                self._updating = Thread(target=self._update_beside, args=(changed,), name="arc-index")
+                self._updating.start()
             fault("git.stage.indexed")
             tree, count = self._tree_from(base, edits) if edits is not None else self._tree(base)
         except GitError as error:
@@ -112,6 +123,25 @@ class Stager:
         fault("git.stage.tree")
         nested = self._coverage.nested_above(self.worktree.path, changed, self._git_links())
         return Captured(tree, count, nested, tuple(Gap(path, reason) for path, reason in sorted(gaps.items())))
+
+    def settle(self) -> None:
+        """Wait until the private index is in step with the last capture."""
+        if self._updating is None:
+            return
+        self._updating.join()
+        self._updating = None
+        if self._update_failed:
+            self._update_failed = False
+            self.rebuild("HEAD")
+
+    def _update_beside(self, changed: Sequence[bytes]) -> None:
+        gaps: dict[bytes, str] = {}
+        try:
+            self._update(changed, gaps)
+        except (GitError, OSError):  # the files were captured all the same; `settle` makes the index anew
+            self._update_failed = True
+        else:
+            self._update_failed = bool(gaps)
 
     def git(self) -> Git:
         """Git on the worktree with the private index."""

@@ -247,6 +247,7 @@ class GitWorkspace:
     def _settle(self, unfinished: tuple[str, ...]) -> None:
         restore_head(self.repository, self.worktree, self.branch, unfinished)
         fault("git.head.restored")
+        self.stager.settle()
         sync_index(self.worktree, self.stager.index, self.notices)
         fault("git.index.synced")
 
@@ -277,6 +278,7 @@ class GitWorkspace:
         plan = self.plan(self.tip)
         self.apply(plan)
         self.stage()
+        self.stager.settle()
         sync_index(self.worktree, self.stager.index, self.notices)
         if plan.conflicts:
             details = tuple(f"{show(c.path)}: {c.reason}" for c in plan.conflicts)
