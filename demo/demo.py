@@ -2,12 +2,13 @@
 
 The project (click, from its source distribution) and its test tools are fetched once into `~/.cache/arc-demo`; the run happens in a new
 folder under the temporary directory with an ARC_HOME of its own, so nothing of yours is touched. `--project DIR` takes a source tree
-that is there already.
+that is there already. Ctrl-C removes the new folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import shlex
@@ -91,9 +92,13 @@ def fetch(cache: Path) -> tuple[Path, str]:
     cache.mkdir(parents=True, exist_ok=True)
     name, version = PROJECT.split("==")
     source = cache / f"{name}-{version}.tar.gz"
+    lock = open(cache / "lock", "w")  # noqa: SIM115 - held until this process ends: two demonstrations may start at once
+    fcntl.flock(lock, fcntl.LOCK_EX)
     if not source.exists():
         say(f"fetching {PROJECT} from the package index")
-        pip(sys.executable, "download", "--no-deps", "--no-binary", name, "-d", str(cache), PROJECT)
+        with tempfile.TemporaryDirectory(dir=cache) as fresh:
+            pip(sys.executable, "download", "--no-deps", "--no-binary", name, "-d", fresh, PROJECT)
+            (Path(fresh) / source.name).replace(source)
     python = cache / "venv" / "bin" / "python"
     ready = cache / "venv" / "ready"
     if not ready.exists() or ready.read_text() != " ".join(TOOLS):
@@ -110,7 +115,9 @@ def prepare(demo: Demo, source: Path) -> None:
         shutil.copytree(source, demo.project)
     else:
         with tarfile.open(source) as archive:
-            archive.extractall(demo.folder, filter="data")
+            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and newer
+                archive.extraction_filter = staticmethod(tarfile.data_filter)
+            archive.extractall(demo.folder)
         next(path for path in demo.folder.iterdir() if path.name.startswith("click-")).rename(demo.project)
     (demo.project / ".gitignore").write_text("__pycache__/\n.pytest_cache/\n")
     person = ["-c", "user.name=You", "-c", "user.email=you@example.org"]
@@ -216,10 +223,20 @@ def main() -> None:
     parser.add_argument("--project", type=Path, help="a source tree of click to use instead of fetching one")
     parser.add_argument("--python", help="a python that has pytest, with --project")
     options = parser.parse_args()
-    started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="arc-demo-"))
-    if options.project is not None:
-        source, python = options.project, options.python or sys.executable
+    try:
+        perform(folder, options.project, options.python or sys.executable)
+    except KeyboardInterrupt:
+        clean_up(folder)
+        print(f"\ndemo: stopped; {folder} is removed", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
+
+
+def perform(folder: Path, project: Path | None, python: str) -> None:
+    """Fetch what is needed, then tell the story."""
+    started = time.monotonic()
+    if project is not None:
+        source = project
     else:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arc-demo"
         source, python = fetch(cache)
@@ -228,6 +245,23 @@ def main() -> None:
     print(f"{paint('arc', '1')} on {PROJECT.replace('==', ' ')}, in {folder} ($DEMO below)")
     tell(demo)
     say(paint(f"{time.monotonic() - started:.0f} seconds", "2"))
+
+
+def clean_up(folder: Path) -> None:
+    """After Ctrl-C: wait for arc, which got it too, end what the killed arc had left running, remove the folder."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"ARC_HOME={folder}/".encode() in environment.read_bytes():
+                os.kill(int(environment.parent.name), signal.SIGKILL)
+        except OSError:
+            continue  # ended meanwhile, or not ours
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
