@@ -26,7 +26,8 @@ class FrameState:
 
     `next_node_id` is None at the end of the walk (and before a start has been made: then `current_node` is None too).
     `incoming_edge` is the index (in the graph's file order) of the edge chosen into `next_node_id`, so that its fidelity and thread hold
-    after a resume. `git_commit_sha` is the commit on this frame's branch that holds the files of this state.
+    after a resume; of a walk that ended in a failure, that of the edge into the node that failed. `git_commit_sha` is the commit on this
+    frame's branch that holds the files of this state.
     """
 
     prefix: str = ""
@@ -62,6 +63,9 @@ class OpenBlock:
     """A node in the middle of its execution that has checkpoints inside it: a parallel block or a child workflow.
 
     `node_id` is the block's node in the frame that holds it, `ordinal` its execution's ordinal (kept on resume: the block goes on).
+
+    A block that failed and ended the walk stays in the state: a resume goes on with the branches that did not succeed, or at the node where
+    the child failed. That is a new execution: `execution` is its ordinal, while `ordinal` still names the branches' refs.
     """
 
     kind: Literal["parallel", "child"]
@@ -70,6 +74,7 @@ class OpenBlock:
     branches: tuple[BranchState, ...] = ()
     child: FrameState | None = None
     cycle: int = 0
+    execution: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
 """From a completed node to the next position: routing, limits, gates. Changes the frame only; events are returned, not emitted.
 
-Everything that can end a walk is decided here, before the checkpoint of the node that was completed, so the checkpoint already says
-how it
-ended: no edge matches, a node's visits are used up, a failure repeats, a goal gate is unsatisfied.
+Everything that can end a walk is decided here, before the checkpoint of the node that was completed, so the checkpoint already says how
+it ended: no edge matches, a node's visits are used up, a failure repeats, a goal gate is unsatisfied.
 """
 
 from __future__ import annotations
 
 from arc.base.json import JsonObject
 from arc.workflow.engine.event_names import EDGE_SELECTED, LOOP_RESTARTED
-from arc.workflow.engine.frame import GATE_JUMP, Frame
+from arc.workflow.engine.frame import GATE_JUMP, WALK_FAILURE, Frame
 from arc.workflow.engine.gates import describe, gate_target, unsatisfied_gates
 from arc.workflow.engine.joins import join_of
 from arc.workflow.engine.limits import count_restart, count_signature, visit_refusal
@@ -23,7 +22,14 @@ Told = list[tuple[str, JsonObject]]
 
 def advance(frame: Frame, node: Node, outcome: Outcome, told: Told, *, seed: str, dry_run: bool) -> None:
     """Set `frame.next` and `frame.incoming` after `node` was recorded, or end the walk; what is to be told is added to `told`."""
+    came = frame.incoming
     frame.next, frame.incoming = None, None
+    _move_on(frame, node, outcome, told, seed=seed, dry_run=dry_run)
+    if frame.next is None and WALK_FAILURE in frame.context:  # by this edge it was entered: fidelity and thread hold if it is run again
+        frame.incoming = came
+
+
+def _move_on(frame: Frame, node: Node, outcome: Outcome, told: Told, *, seed: str, dry_run: bool) -> None:
     repeated = count_signature(frame, node, outcome)
     if repeated is not None:
         frame.fail(repeated)

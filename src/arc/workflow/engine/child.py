@@ -5,7 +5,7 @@ A cycle is one complete walk of the child. Without a stop condition one cycle is
 them) until the condition is true of the child's end and context, or `manager.max_cycles` are used up, which is a failure. The child
 starts with
 a copy of the context (its own graph's attributes as `graph.*`), visits and outcomes start afresh in every cycle; what it
-changed comes back into the context and is there in the next cycle. A resume goes on inside the child.
+changed comes back into the context and is there in the next cycle. A resume goes on inside the child, also after the child has failed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from arc.workflow.engine.doors import NodeCall
 from arc.workflow.engine.event_names import CHILD_COMPLETED, CHILD_STARTED
 from arc.workflow.engine.frame import Block, Frame, WalkEnd, copy_object, differences, failed
 from arc.workflow.engine.graph import Graph
+from arc.workflow.engine.reopen import reopen_failed
 from arc.workflow.engine.scope import Scope
 from arc.workflow.engine.walk import walk
 from arc.workflow.model import Node, Workflow
@@ -43,7 +44,11 @@ async def run_child(scope: Scope, frame: Frame, node: Node, call: NodeCall) -> O
     if opened is not None and opened.child is not None:
         cycle = max(opened.cycle, 1)
         child.restore(opened.child)
-    frame.block = Block("child", node.id, call.ordinal, child=child, cycle=cycle)
+    if frame.reopening:
+        frame.reopening = False
+        reopen_failed(scope, child)
+    ordinal, execution = (opened.ordinal, opened.execution) if opened is not None else (call.ordinal, None)
+    frame.block = Block("child", node.id, ordinal, child=child, cycle=cycle, execution=execution)
     while True:
         scope.emit(CHILD_STARTED, call.path, call.ordinal, workflow=node.child.name, cycle=cycle)
         end = await walk(scope, child)
@@ -57,7 +62,7 @@ async def run_child(scope: Scope, frame: Frame, node: Node, call: NodeCall) -> O
         with scope.activity.paused():
             await scope.services.clock.sleep(node.poll_interval_ms / 1000)
         cycle, child = cycle + 1, _child_frame(frame, node, graph, changes)
-        frame.block = Block("child", node.id, call.ordinal, child=child, cycle=cycle)
+        frame.block = Block("child", node.id, ordinal, child=child, cycle=cycle, execution=execution)
 
 
 def _child_frame(frame: Frame, node: Node, graph: Graph, changes: JsonObject) -> Frame:

@@ -61,7 +61,8 @@ async def execute(scope: Scope, frame: Frame, node: Node) -> Execution:
     """Execute the node that the frame stands before. Never raises for a node's failure; cancellation and failures of the run's own
     storage pass."""
     opened = frame.opened
-    ordinal = opened.ordinal if opened is not None and opened.node_id == node.id else scope.take_ordinal()
+    goes_on = opened is not None and opened.node_id == node.id
+    ordinal = (opened.execution or opened.ordinal) if opened is not None and goes_on else scope.take_ordinal()
     path, visit = frame.path(node.id), frame.visit(node.id)
     workflow = frame.graph.workflow
     fidelity = choose_fidelity(frame.incoming, node, workflow, previous_lost=not frame.fresh)

@@ -100,10 +100,21 @@ class Block:
     branches: list[Branch] = field(default_factory=list)
     child: Frame | None = None
     cycle: int = 0
+    execution: int | None = None
 
     def snapshot(self) -> OpenBlock:
         branches = tuple(branch.snapshot() for branch in self.branches)
-        return OpenBlock(self.kind, self.node_id, self.ordinal, branches, self.child.snapshot() if self.child else None, self.cycle)
+        child = self.child.snapshot() if self.child else None
+        return OpenBlock(self.kind, self.node_id, self.ordinal, branches, child, self.cycle, self.execution)
+
+    def can_go_on(self, outcome: Outcome) -> bool:
+        """Whether the block, failed like this, has parts to take up again: unless it had merged already, or its child got to its end."""
+        if self.child is not None:
+            end = self.child.end()
+            return end is None or end.status == "fail"
+        return "parallel.merged" not in outcome.context_updates and any(
+            branch.status not in ("success", "partial_success") for branch in self.branches
+        )
 
 
 @dataclass
@@ -116,7 +127,7 @@ class Frame:
     child; a branch also has it as `parent`: it shares graph and history. `opened` is the block of the state resumed from until its
     runner has
     opened it again, `fresh` is False for the first node after a resume, `again` True while a failed node is run again on request
-    (the visit is the same one).
+    (the visit is the same one), `reopening` True until the runner of a failed block has taken it up again.
     """
 
     graph: Graph
@@ -144,6 +155,8 @@ class Frame:
     opened: OpenBlock | None = None
     fresh: bool = True
     again: bool = False
+    reopening: bool = False
+    _failed_block: tuple[Block, list[str], dict[str, int]] | None = field(default=None, init=False)
 
     def path(self, node_id: str) -> str:
         """The node's path: unique in the run."""
@@ -187,9 +200,10 @@ class Frame:
 
     def record(self, node: Node, execution: Execution) -> None:
         """Take an execution's result into the position: outcome, visits, retries and the engine's context keys."""
-        outcome = execution.outcome
-        if self.block is not None:
-            self._absorb(self.block)
+        outcome, block = execution.outcome, self.block
+        before = (list(self.completed), dict(self.visits))
+        if block is not None:
+            self._absorb()
         updates = copy_object(outcome.context_updates)
         self.outcomes[node.id] = replace(outcome, context_updates=updates)
         self.context.update((key, value) for key, value in updates.items() if not key.startswith("internal."))
@@ -199,24 +213,29 @@ class Frame:
         self.completed.append(node.id)
         self.current, self.fidelity, self.block = node.id, execution.fidelity, None
         self.opened = None
+        self._failed_block = (block, *before) if block is not None and outcome.status == "fail" and block.can_go_on(outcome) else None
         self.fresh, self.again = True, False
         self._describe_position(node, execution)
 
-    def _absorb(self, block: Block) -> None:
-        """Take over what the branches of a block did. Where several executed the same node, a branch that succeeded has the last word."""
-        before = dict(self.visits)
-        for branch in sorted(block.branches, key=lambda branch: branch.status in ("success", "partial_success")):
-            self.outcomes.update(branch.frame.outcomes)
-            self.retries.update(branch.frame.retries)
-        for branch in block.branches:
-            self.completed.extend(branch.frame.completed)
-            for node_id, count in branch.frame.visits.items():
-                self.visits[node_id] = self.visits.get(node_id, 0) + count - before.get(node_id, 0)
-            for mine, theirs in (
-                (self.loop_signatures, branch.frame.loop_signatures),
-                (self.restart_signatures, branch.frame.restart_signatures),
-            ):
-                mine.update({key: max(count, mine.get(key, 0)) for key, count in theirs.items()})
+    def keep_failed_block(self) -> None:
+        """After the next position is known: if the walk ended at a block that failed, the state keeps the block, so that a resume can go on
+        inside it; what its branches completed is then counted when it ends for good."""
+        kept, self._failed_block = self._failed_block, None
+        end = self.end()
+        if kept is None or end is None or end.status != "fail" or (self.next is not None and self.next not in self.stops):
+            return
+        block, completed, visits = kept
+        node_id = block.node_id
+        self.completed = [*completed, node_id]
+        self.visits = {**visits, node_id: self.visits[node_id]}
+        self.opened = block.snapshot()
+
+    def _absorb(self) -> None:
+        """Take over what the branches of the block did."""
+        whole = with_branches(self.snapshot())
+        self.completed, self.outcomes, self.retries = list(whole.completed_nodes), whole.node_outcomes, whole.node_retries
+        self.visits = whole.node_visits
+        self.loop_signatures, self.restart_signatures = whole.loop_failure_signatures, whole.restart_failure_signatures
 
     def _describe_position(self, node: Node, execution: Execution) -> None:
         outcome, context = execution.outcome, self.context
@@ -278,6 +297,7 @@ class Frame:
         self.incoming = self.graph.edge(state.incoming_edge)
         self.fidelity, self.commit = state.current_fidelity, state.git_commit_sha
         self.opened, self.fresh = state.open_block, False
+        self.again = state.open_block is not None and state.open_block.execution is not None
 
 
 def differences(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonObject:
@@ -289,6 +309,38 @@ def differences(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue])
         and not key.startswith(("internal.", "graph.", "parallel."))
         and (key not in before or before[key] != value)
     }
+
+
+def with_branches(frame: FrameState) -> FrameState:
+    """The frame after its open block: what the branches did (also in failed blocks of their own) taken over. Where several executed the
+    same node, a branch that succeeded has the last word. A child's nodes stay its own."""
+    block = frame.open_block
+    if block is None:
+        return frame
+    branches = [(branch.status in ("success", "partial_success"), with_branches(branch.frame)) for branch in block.branches]
+    completed, visits = list(frame.completed_nodes), dict(frame.node_visits)
+    outcomes, retries = dict(frame.node_outcomes), dict(frame.node_retries)
+    loops, restarts = dict(frame.loop_failure_signatures), dict(frame.restart_failure_signatures)
+    for _, inner in sorted(branches, key=lambda branch: branch[0]):
+        outcomes.update(inner.node_outcomes)
+        retries.update(inner.node_retries)
+    for _, inner in branches:
+        completed.extend(inner.completed_nodes)
+        for node_id, count in inner.node_visits.items():
+            if node_id != block.node_id:  # its own visit was not counted yet when the branches began
+                visits[node_id] = visits.get(node_id, 0) + count - frame.node_visits.get(node_id, 0)
+        for mine, theirs in ((loops, inner.loop_failure_signatures), (restarts, inner.restart_failure_signatures)):
+            mine.update({key: max(count, mine.get(key, 0)) for key, count in theirs.items()})
+    return replace(
+        frame,
+        completed_nodes=tuple(completed),
+        node_visits=visits,
+        node_outcomes=outcomes,
+        node_retries=retries,
+        loop_failure_signatures=loops,
+        restart_failure_signatures=restarts,
+        open_block=None,
+    )
 
 
 def failed(message: str, failure_class: Literal["deterministic", "structural", "transient_infra"] = "deterministic") -> Outcome:

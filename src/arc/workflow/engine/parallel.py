@@ -1,20 +1,17 @@
 """Parallel blocks: branches walked in their own workspaces, bounded by `max_parallel`, joined by a policy.
 
-Each outgoing edge whose condition holds (or that has none) is a branch, except an edge straight to the join. A branch starts with a
-copy of the
-context, walks its own frame up to the join, and is checkpointed after every node like any frame; its workspace is closed when it ends.
-A resume finds the
-block in the state: ended branches stay ended, running ones go on in their frame. When the policy is decided the branches that still
-run are
-cancelled; what they had not committed is set aside by their workspace. Every way to fail is in `join_policy`.
+Each outgoing edge whose condition holds (or that has none) is a branch, except an edge straight to the join. A branch starts with a copy
+of the context, walks its own frame up to the join, and is checkpointed after every node like any frame; its workspace is closed when it
+ends. When the policy is decided the branches that still run are cancelled; what they had not committed is set aside by their workspace.
+Every way to fail is in `join_policy`.
 
-The block's outcome carries `parallel.results` (also as `parallel.<node id>.results`): for each branch in declared order `id`,
-`target`, `status`,
-`reason`, `nodes` (completed, in order), `outputs` (`response.*`, `command.*`, `human.*` keys it set), `context_updates` (other keys it
-set or changed),
-and `ref`, `commit`, `base` where the branch has a Git branch. The walk then goes to the join, whose fan-in merges. A block whose join
-is not a
-fan-in of its own merges by itself at its end.
+A resume finds the block in the state: ended branches stay ended, running ones go on in their frame. Of a block that had failed and ended
+the walk, the branches that succeeded stay as they are; the others go on, a failed one at the node that failed.
+
+The block's outcome carries `parallel.results` (also as `parallel.<node id>.results`): for each branch in declared order `id`, `target`,
+`status`, `reason`, `nodes` (completed, in order), `outputs` (`response.*`, `command.*`, `human.*` keys it set), `context_updates` (other
+keys it set or changed), and `ref`, `commit`, `base` where the branch has a Git branch. The walk then goes to the join, whose fan-in
+merges. A block whose join is not a fan-in of its own merges by itself at its end.
 """
 
 from __future__ import annotations
@@ -33,6 +30,7 @@ from arc.workflow.engine.frame import Block, Branch, Frame, copy_object, differe
 from arc.workflow.engine.join_policy import describe, judge
 from arc.workflow.engine.joins import join_of
 from arc.workflow.engine.limits import visit_refusal
+from arc.workflow.engine.reopen import reopen_failed
 from arc.workflow.engine.scope import Scope, uninterrupted
 from arc.workflow.engine.walk import walk
 from arc.workflow.model import Edge, Node
@@ -72,9 +70,10 @@ async def run_parallel(scope: Scope, frame: Frame, node: Node, call: NodeCall) -
     """Run the block's branches to its verdict."""
     join = join_of(frame.graph, node.id)
     opened, frame.opened = frame.opened, None
-    block = (
-        _reopen(frame, node, join, opened) if opened is not None else _open(frame, node, call.ordinal, join, dry_run=scope.services.dry_run)
-    )
+    if opened is not None:
+        block = _reopen(scope, frame, node, join, opened)
+    else:
+        block = _open(frame, node, call.ordinal, join, dry_run=scope.services.dry_run)
     if not block.branches:
         return failed(f"the parallel block `{call.path}` has no branch to run: every edge leads to the join or has a false condition")
     frame.block = block
@@ -142,8 +141,14 @@ def _branch(frame: Frame, node: Node, key: str, edge: Edge | None, join: str | N
     return Branch(key, target, inner)
 
 
-def _reopen(frame: Frame, node: Node, join: str | None, opened: OpenBlock) -> Block:
-    return Block("parallel", node.id, opened.ordinal, [_restored(frame, node, join, state) for state in opened.branches])
+def _reopen(scope: Scope, frame: Frame, node: Node, join: str | None, opened: OpenBlock) -> Block:
+    branches = [_restored(frame, node, join, state) for state in opened.branches]
+    if frame.reopening:
+        frame.reopening = False
+        for branch in branches:
+            branch.canceled = False
+            reopen_failed(scope, branch.frame)
+    return Block("parallel", node.id, opened.ordinal, branches, execution=opened.execution)
 
 
 def _restored(frame: Frame, node: Node, join: str | None, state: BranchState) -> Branch:
@@ -180,7 +185,7 @@ async def _run_branch(run: _Block, branch: Branch) -> None:
 async def _walk_branch(run: _Block, branch: Branch) -> None:
     scope, call, frame = run.scope, run.call, branch.frame
     try:
-        frame.workspace = await run.frame.workspace.fork(call.ordinal, run.node.id, branch.key)
+        frame.workspace = await run.frame.workspace.fork(run.block.ordinal, run.node.id, branch.key)
     except ArcError as error:
         branch.started = True
         frame.fail(f"no workspace for branch `{branch.key}`: {error.message}")
@@ -201,7 +206,7 @@ async def _walk_branch(run: _Block, branch: Branch) -> None:
 
 async def _set_aside(run: _Block, branch: Branch) -> None:
     if branch.started:
-        branch.frame.workspace = await run.frame.workspace.fork(run.call.ordinal, run.node.id, branch.key)
+        branch.frame.workspace = await run.frame.workspace.fork(run.block.ordinal, run.node.id, branch.key)
         await _close(run, branch)
     branch.canceled = True
     _tell_end(run, branch)

@@ -8,15 +8,14 @@ from dataclasses import replace
 
 from arc.base.errors import CorruptError
 from arc.workflow.engine.activity import Activity, Stalled
-from arc.workflow.engine.advance import go_to_exit
 from arc.workflow.engine.child import initial_context, run_child
 from arc.workflow.engine.doors import Services
 from arc.workflow.engine.event_names import RUN_CANCELED, RUN_COMPLETED, RUN_FAILED, RUN_RESUMED, RUN_STARTED, STALL_TIMEOUT
 from arc.workflow.engine.fan_in import run_fan_in
-from arc.workflow.engine.frame import WALK_FAILURE, Frame
+from arc.workflow.engine.frame import Frame
 from arc.workflow.engine.graph import Graph
-from arc.workflow.engine.limits import visit_refusal
 from arc.workflow.engine.parallel import run_parallel
+from arc.workflow.engine.reopen import reopen_failed
 from arc.workflow.engine.scope import BlockRunner, Handlers, Scope, StateNotKept, watched
 from arc.workflow.engine.walk import walk
 from arc.workflow.model import Workflow
@@ -102,26 +101,12 @@ def _open(workflow: Workflow, workspace: Workspace, services: Services, handlers
         return scope
     root.restore(resume.root)
     scope.ordinal, scope.next_ordinal, scope.elapsed_before_ms = resume.ordinal, resume.next_ordinal, resume.elapsed_ms
-    reopen_failed(root, dry_run=services.dry_run)
+    reopen_failed(scope, root)
     if root.current is None and root.next is None:
         root.next = workflow.start
     _check(root, resume)
     scope.emit(RUN_RESUMED, next_node=root.next, checkpoint=resume.ordinal, was=resume.status)
     return scope
-
-
-def reopen_failed(frame: Frame, *, dry_run: bool) -> None:
-    """Put a walk that ended in a failure back before the node that failed; a walk that did not is left alone."""
-    if frame.context.pop(WALK_FAILURE, None) is None:
-        return
-    if frame.next is None:
-        frame.next, frame.again = frame.current, True
-    elif frame.next == frame.graph.workflow.exit:
-        go_to_exit(frame, dry_run=dry_run)
-    else:
-        refused = visit_refusal(frame, frame.graph.nodes[frame.next], dry_run=dry_run)
-        if refused is not None:
-            frame.fail(refused)
 
 
 def _check(frame: Frame, state: RunState) -> None:

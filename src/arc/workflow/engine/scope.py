@@ -102,6 +102,7 @@ class Scope:
         self.ordinal = execution.ordinal
         frame.record(node, execution)
         move()
+        frame.keep_failed_block()
         completed = Completed(frame.prefix, node.id, frame.path(node.id), execution.ordinal, execution.outcome.status, frame.workspace)
         try:
             with self.activity.paused():
