@@ -1,4 +1,4 @@
-"""What `arc.cli.ui` writes: tables that fit, plans, questions that nobody can be asked."""
+"""What `arc.cli.ui` writes: clean text, plans, questions that nobody can be asked."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ from arc.workspace.plan import Conflict, Gap, Plan, Step
 from tests.cli.conftest import Screen
 
 
-def test_narrow_columns_stay_whole_when_a_table_does_not_fit() -> None:
-    assert ui.fitted([8, 11, 40, 30], 70) == [8, 11, 25, 26]
-    assert ui.fitted([8, 11], 70) == [8, 11]
-    assert ui.fitted([20, 20], 10) == [8, 8]
-
-
-def test_a_table_that_is_not_on_a_terminal_is_never_cut(screen: Screen, capsys: pytest.CaptureFixture[str]) -> None:
-    ui.table(["name", "n"], [["x" * 200, "1"], ["y", "22"]], right=["n"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "x" * 200 + "   1"
-    assert lines[2].split() == ["y", "22"]
+def test_nothing_that_a_terminal_obeys_leaves_but_our_colours(screen: Screen, capsys: pytest.CaptureFixture[str]) -> None:
+    ui.out("a\x1b]0;title\x07b\rc\x9b2Jd\u202ee\tf")
+    assert capsys.readouterr().out == "a\ufffd]0;title\ufffdb\ufffdc\ufffd2Jd\ufffde\tf\n"
+    ui.state.color = "always"
+    ui.out(f"{ui.style('x', 'red')} \x1b[2J \x1b[5mblinks")
+    assert capsys.readouterr().out == "\x1b[31mx\x1b[0m \ufffd[2J \x1b[5mblinks\x1b[0m\n"
 
 
 def test_nobody_to_ask_is_a_refusal_that_names_the_option() -> None:

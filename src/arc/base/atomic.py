@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 from pathlib import Path
 from types import TracebackType
 
@@ -23,7 +22,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = 
     `durable=False` leaves both fsyncs out (for files that can be made again). On any error the old file is untouched and the
     temporary one is removed. Raises `OSError`.
     """
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         try:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
-from ulid import ULID
-
 
 class Clock(Protocol):
     """Wall-clock and monotonic time."""
@@ -56,6 +54,8 @@ class SystemIds:
     clock: Clock = field(default_factory=SystemClock)
 
     def run_id(self) -> str:
+        from ulid import ULID  # 15 ms that commands which only read do not need
+
         return str(ULID.from_datetime(self.clock.now()))
 
 

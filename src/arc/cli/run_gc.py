@@ -11,6 +11,7 @@ from arc.base.errors import ExitStatus, RefusedError
 from arc.cli import options, ui
 from arc.cli.completion import complete_run
 from arc.cli.run_view import STATUS_STYLES, count, open_run, size_text
+from arc.cli.table import Column, show_table
 
 if TYPE_CHECKING:
     from arc.runs.gc import GcPlan, GcRequest
@@ -21,6 +22,15 @@ Merged = Annotated[bool, typer.Option("--merged", help="Only runs whose branch a
 Finished = Annotated[bool, typer.Option("--finished", help="Only finished runs (the default if nothing is asked for)")]
 PlanOnly = Annotated[bool, typer.Option("--plan", "--dry-run", help="Show the plan and stop")]
 Discard = Annotated[bool, typer.Option("--discard-unmerged", help="Of the named runs: lose commits that nothing else reaches")]
+
+_COLUMNS = (
+    Column("plan", fixed=True),
+    Column("run", fixed=True),
+    Column("status", fixed=True),
+    Column("size", right=True, order=1),
+    Column("refs", right=True, order=2),
+    Column("why", least=16),
+)
 
 
 class GcDeclined(RefusedError):
@@ -113,7 +123,7 @@ def _show(planned: GcPlan) -> None:
         where = tilde(item.folder, os.environ) if item.folder else ""
         rows.append([action, item.run_id, item.status.replace("_", " "), size_text(item.size), str(len(item.refs)), item.reason or where])
         styles.append(["red" if action == "delete" else "green", "bold", STATUS_STYLES.get(item.status, ""), "", "", "dim"])
-    ui.table(("plan", "run", "status", "size", "refs", "why"), rows, right=("size", "refs"), styles=styles)
+    show_table(_COLUMNS, rows, styles)
     for item in planned.items:
         for reason in item.refused:
             ui.note(f"{item.run_id} is kept: {reason}")

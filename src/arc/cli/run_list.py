@@ -12,6 +12,7 @@ import typer
 from arc.base.errors import UsageError
 from arc.cli import options, ui
 from arc.cli.run_view import STATUS_STYLES, duration_text
+from arc.cli.table import Column, show_table
 
 if TYPE_CHECKING:
     from arc.runs.listing import RunRow
@@ -22,6 +23,17 @@ Status = Annotated[
 ]
 Here = Annotated[bool, typer.Option("--here", help="Only runs of the repository (or folder) one stands in")]
 All = Annotated[bool, typer.Option("--all", help="Runs that a rewind superseded too")]
+
+_COLUMNS = (
+    Column("run", fixed=True),
+    Column("status", fixed=True),
+    Column("workflow", least=8),
+    Column("goal", least=12, order=2),
+    Column("done", right=True, order=3),
+    Column("started"),
+    Column("took", right=True, order=4),
+    Column("where", least=12, order=1, end="right"),
+)
 
 
 def command(status: Status = None, here: Here = False, all: All = False) -> None:
@@ -49,10 +61,8 @@ def command(status: Status = None, here: Here = False, all: All = False) -> None
         ui.note("no runs" + (" here" if here else ""))
         return
     now = datetime.now(UTC)
-    columns = ("run", "status", "workflow", "goal", "done", "started", "took", "where")
-    shown = [_cells(row, now) for row in rows]
     styles = [["bold", STATUS_STYLES.get(row.status, ""), "", "", "", "dim", "", "dim"] for row in rows]
-    ui.table(columns, shown, right=("done", "took"), styles=styles)
+    show_table(_COLUMNS, [_cells(row, now) for row in rows], styles)
     for row in rows:
         if row.problem:
             ui.warn(f"run {row.run_id}: {row.problem}")

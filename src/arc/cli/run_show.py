@@ -11,7 +11,6 @@ from arc.base.errors import NotFoundError
 from arc.cli import options, ui
 from arc.cli.run_view import (
     CHECKPOINT_COLUMNS,
-    RIGHT,
     change_document,
     change_line,
     checkpoint_rows,
@@ -20,8 +19,10 @@ from arc.cli.run_view import (
     entry_document,
     local_time,
     open_run,
+    show_fields,
     status_text,
 )
+from arc.cli.table import show_table
 
 if TYPE_CHECKING:
     from arc.base.json import JsonObject, JsonValue
@@ -77,11 +78,10 @@ def _show_run(known: KnownRun, timeline: Timeline) -> None:
     if ui.state.json:
         ui.json(_run_document(known, timeline, files))
         return
-    for name, value in _header(known, timeline):
-        ui.out(f"{ui.style(name.ljust(10), 'dim')} {value}")
+    show_fields(_header(known, timeline))
     ui.out("")
     rows, styles = checkpoint_rows(timeline, files)
-    ui.table(CHECKPOINT_COLUMNS, rows, right=RIGHT, styles=styles)
+    show_table(CHECKPOINT_COLUMNS, rows, styles)
     ui.out("")
     ui.out(f"{ui.style('next:', 'cyan')} {next_command(known)}")
 
@@ -167,8 +167,7 @@ def _show_checkpoint(known: KnownRun, details: CheckpointDetails) -> None:
     lines.append(("metadata", entry.metadata or "(none)"))
     if details.node_folder is not None:
         lines.append(("output", tilde(details.node_folder, os.environ)))
-    for name, value in lines:
-        ui.out(f"{ui.style(name.ljust(10), 'dim')} {value}")
+    show_fields(lines)
     _show_context(frame.context_values if frame else state.context_values)
     if details.changes:
         ui.out(f"\n{ui.style('files', 'bold')}")
@@ -229,4 +228,4 @@ def _show_value(known: KnownRun, details: CheckpointDetails, key: str) -> None:
     if ui.state.json or not isinstance(value, str):
         ui.out(msgspec.json.format(msgspec.json.encode(value), indent=1).decode())
     else:
-        ui.out(value)
+        ui.value(value)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arc.cli import options, ui
+from arc.cli.table import Column, cells
 
 if TYPE_CHECKING:
     from arc.base.json import JsonObject
@@ -31,6 +34,8 @@ STATUS_STYLES = {
 }
 """Status -> style; the word always stands there too."""
 
+_FIELD = 10
+
 
 def open_run(prefix: str) -> KnownRun:
     """The run that a command names: of this home, or by the refs of the repository around the working directory."""
@@ -42,6 +47,22 @@ def open_run(prefix: str) -> KnownRun:
 def status_text(status: str) -> str:
     """The word for people, in its colour."""
     return ui.style(status.replace("_", " "), STATUS_STYLES.get(status, "bold"))
+
+
+def show_fields(lines: Sequence[tuple[str, str]]) -> None:
+    """`name  value` lines on stdout; at a terminal a long value of several words goes on below its own beginning."""
+    import shutil
+    import textwrap
+
+    width = max(20, shutil.get_terminal_size((80, 24)).columns - _FIELD - 1) if sys.stdout.isatty() else None
+    for name, value in lines:
+        label = f"{ui.style(name.ljust(_FIELD), 'dim')} "
+        if width is None or cells(value) <= width or "\033" in value:
+            ui.out(label + value)
+            continue
+        for line in textwrap.wrap(value, width, break_long_words=False, break_on_hyphens=False):
+            ui.out(label + line)
+            label = " " * (_FIELD + 1)
 
 
 def duration_text(milliseconds: int | None) -> str:
@@ -79,14 +100,22 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 'es' if thing.endswith('ch') else 's'}"
 
 
-CHECKPOINT_COLUMNS = ("at", "node", "status", "tries", "took", "commit", "files", "taken")
-RIGHT = ("tries", "took", "files")
+CHECKPOINT_COLUMNS = (
+    Column("at", fixed=True),
+    Column("node"),
+    Column("status", fixed=True),
+    Column("tries", right=True, order=2),
+    Column("took", right=True, order=3),
+    Column("commit", fixed=True),
+    Column("files", right=True, order=1),
+    Column("taken", order=4),
+)
 
 
 def checkpoint_rows(timeline: Timeline, files: dict[int, int]) -> tuple[list[list[str]], list[list[str]]]:
     """Rows and styles of the table of checkpoints; `files`: changed files by ordinal. The first and the second cell are targets.
 
-    The day is shown where it is not the one of the start.
+    The day is shown where it is not the one of the start, the year too where that is another one.
     """
     rows, styles = [], []
     day = local_time(timeline.start.timestamp)[:10]
@@ -102,7 +131,7 @@ def checkpoint_rows(timeline: Timeline, files: dict[int, int]) -> tuple[list[lis
                 duration_text(entry.duration_ms),
                 short(entry.commit),
                 str(changed) if changed else "",
-                taken.removeprefix(f"{day} "),
+                taken.removeprefix(f"{day} ").removeprefix(day[:5]),
             ]
         )
         styles.append(["bold", "", STATUS_STYLES.get(entry.status, ""), "", "", "yellow", "", "dim"])

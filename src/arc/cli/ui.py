@@ -3,12 +3,13 @@
 stdout carries the answer of a command and nothing else; notes, warnings, progress, questions and errors go to stderr. `state` holds
 the common options (`--json --quiet --verbose --color --debug`), which are accepted before and after the command (`arc.cli.frame`).
 It is the process's command line, so it is the one piece of module state in arc; a process has one command line.
-rich is imported only where a table is drawn.
+rich is imported only for the moving line of a run.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -72,7 +73,30 @@ def _quiet_pipe(stream: TextIO) -> Iterator[None]:
         raise SystemExit(CLOSED_PIPE_STATUS) from None
 
 
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys: all controls but tab and newline, and those that turn the direction of the text."""
+_STYLES = re.compile("\033\\[[0-9;]*m")
+_REST = re.compile(rf"({_STYLES.pattern})|{_UNSEEN.pattern}")
+
+
+def visible(text: str, *, newlines: bool = True) -> str:
+    """`text` with every character that a terminal would obey shown as U+FFFD; with `newlines` false, line ends and tabs as a space."""
+    if not newlines:
+        text = re.sub(r"\r?\n|\r|\t", " ", text)
+    return _UNSEEN.sub("\ufffd", text) if _UNSEEN.search(text) else text
+
+
+def _styled(text: str) -> str:
+    """`text` with nothing a terminal would obey but colours, which end where the text ends."""
+    if not _UNSEEN.search(text):
+        return text
+    shown = _REST.sub(lambda match: match[1] or "\ufffd", text)
+    colors = _STYLES.findall(shown)
+    return shown + "\033[0m" if colors and colors[-1] != "\033[0m" else shown
+
+
 def _write(stream: TextIO, text: str) -> None:
+    text = _styled(text) if has_color(stream) else visible(text)
     # names that are not UTF-8 arrive surrogate-escaped; they leave as the bytes they were
     data = (text + "\n").encode("utf-8", "surrogateescape")
     with _quiet_pipe(stream):
@@ -91,10 +115,18 @@ def out(text: str) -> None:
 
 
 def raw(data: bytes) -> None:
-    """Bytes of the answer as they are (a picture, a log), on stdout."""
+    """Bytes of the answer as they are (a picture, a log), on stdout; at a terminal without what it would obey, colours aside."""
+    if sys.stdout.isatty():
+        text = data.replace(b"\r\n", b"\n").decode("utf-8", "replace")
+        data = (_styled(text) if has_color(sys.stdout) else visible(_STYLES.sub("", text))).encode()
     with _quiet_pipe(sys.stdout):
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
+
+
+def value(text: str) -> None:
+    """A stored text as the answer: its exact characters and a line end; at a terminal as `raw`."""
+    raw(text.encode("utf-8", "surrogateescape") + b"\n")
 
 
 def json(value: object) -> None:
@@ -161,42 +193,6 @@ def console(stream: TextIO) -> Console:
 
     color = has_color(stream)
     return Console(file=stream, force_terminal=color or None, no_color=not color, highlight=False, markup=False, soft_wrap=False)
-
-
-def table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), styles: Sequence[Sequence[str]] = ()
-) -> None:
-    """Rows under headed columns on stdout, cut to the terminal's width there (the widest columns first) and never cut elsewhere.
-
-    `right` names the columns that are right-aligned; `styles[row][column]` are optional rich styles.
-    """
-    from rich.cells import cell_len
-    from rich.table import Table
-    from rich.text import Text
-
-    terminal = console(sys.stdout)
-    widths = [max(cell_len(row[index]) for row in [columns, *rows]) for index in range(len(columns))]
-    if sys.stdout.isatty():
-        widths = fitted(widths, terminal.width - 2 * len(columns))
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name, width in zip(columns, widths, strict=True):
-        drawn.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis", width=width)
-    for number, row in enumerate(rows):
-        marks = styles[number] if number < len(styles) else ()
-        drawn.add_row(*(Text(cell, style=marks[index] if index < len(marks) else "") for index, cell in enumerate(row)))
-    terminal.width = max(terminal.width, sum(widths) + 2 * len(columns))
-    with _quiet_pipe(sys.stdout), terminal.capture() as captured:
-        terminal.print(drawn)
-    for line in captured.get().splitlines():
-        out(line.rstrip())
-
-
-def fitted(widths: Sequence[int], room: int, *, least: int = 8) -> list[int]:
-    """Widths of columns that fit into `room`: the widest ones are narrowed, none below `least`; narrow columns stay whole."""
-    fit = list(widths)
-    while sum(fit) > room and max(fit) > least:
-        fit[fit.index(max(fit))] -= 1
-    return fit
 
 
 def confirm(question: str, *, remedy: str = "--yes") -> bool:

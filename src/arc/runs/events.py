@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +19,9 @@ from arc.base.clock import Clock, rfc3339
 from arc.base.json import JsonObject, encode_line
 from arc.base.redact import Redactor
 from arc.runs.world import EventObserver
-from arc.workflow.engine.doors import Event
+
+if TYPE_CHECKING:
+    from arc.workflow.engine.doors import Event
 
 TORN = "log.torn"
 """Name of the record that `read_events` gives for a line that is not an event (a crash tore it, or something else wrote there)."""
@@ -87,6 +90,8 @@ class EventLog:
 def notice(level: str, code: str, message: str, details: tuple[str, ...] = (), **properties: str | int | None) -> Event:
     """A `run.notice`: something a person should know, with a stable `code`. `level` is info or warning."""
     extra: JsonObject = {key: value for key, value in properties.items() if value is not None}
+    from arc.workflow.engine.doors import Event  # readers of events do not need the engine
+
     return Event("run.notice", properties={"level": level, "code": code, "message": message, "details": list(details), **extra})
 
 

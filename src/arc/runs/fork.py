@@ -29,10 +29,11 @@ from arc.runs.history import read_timeline
 from arc.runs.lookup import KnownRun
 from arc.runs.records import CheckpointFile, Manifest, RunRecord
 from arc.runs.redaction import stored_config
+from arc.runs.refs import RunRefs
 from arc.runs.states import branch_tip, map_block, open_branches, run_commit_at, state_at
 from arc.runs.store import RunFolder, create_run_folder
 from arc.runs.targets import find_text
-from arc.runs.timeline import RunRefs, Timeline, TimelineEntry, list_refs, ref_target
+from arc.runs.timeline import Timeline, TimelineEntry, list_refs, ref_target
 from arc.runs.world import World
 from arc.workflow.state import BranchState, FrameState
 from arc.workspace.git.metadata import MetadataBranch

@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from arc.base.errors import CorruptError
 from arc.base.json import JsonObject
-from arc.runs.lookup import record_from_refs, ref_run_ids, repository_around, shown
+from arc.runs.lookup import record_from_refs, repository_around, shown
 from arc.runs.records import RunRecord, ShownStatus
+from arc.runs.refs import common_dir_around, scan_runs
 from arc.runs.store import RunFolder, iterate_runs
 from arc.runs.world import World
-from arc.workspace.git.errors import UnreadableCheckpointError
-from arc.workspace.git.metadata import MetadataBranch
-from arc.workspace.git.repository import Repository
+
+if TYPE_CHECKING:
+    from arc.workspace.git.repository import Repository
 
 RowStatus: TypeAlias = ShownStatus | Literal["corrupt"]
 """What a row shows: a run's status, or `corrupt` where its files cannot be read (`problem` says which and why)."""
@@ -71,15 +72,12 @@ def list_runs(
     `here` keeps the runs of that repository (or, outside one, of that directory); `superseded` shows runs that a rewind replaced too;
     `statuses` keeps those.
     """
-    repository = repository_around(directory)
-    rows: dict[str, RunRow] = {}
-    for folder in iterate_runs(world):
-        rows[folder.run_id] = _row(world, folder)
-    if repository is not None:
-        for run_id in ref_run_ids(repository):
-            if run_id not in rows:
-                rows[run_id] = _row_of_refs(repository, run_id)
-    place = str(_top(repository)) if repository is not None else str(directory.absolute())
+    common = common_dir_around(directory)
+    rows = {folder.run_id: _row(world, folder) for folder in iterate_runs(world)}
+    elsewhere = scan_runs(common) - rows.keys() if common is not None else frozenset()
+    if elsewhere and (repository := repository_around(directory)) is not None:
+        rows |= {run_id: _row_of_refs(repository, run_id) for run_id in elsewhere}
+    place = str(_top(common) if common is not None else directory.absolute())
     kept = [
         row
         for row in rows.values()
@@ -118,12 +116,15 @@ def _row(world: World, folder: RunFolder) -> RunRow:
 
 
 def _row_of_refs(repository: Repository, run_id: str) -> RunRow:
+    from arc.workspace.git.errors import UnreadableCheckpointError
+    from arc.workspace.git.metadata import MetadataBranch
+
     branch = MetadataBranch(repository, run_id)
     try:
         record = record_from_refs(repository, run_id)
         progress = _progress(branch.read("checkpoint.json"), f"{branch.ref}:checkpoint.json")
     except (CorruptError, UnreadableCheckpointError) as error:
-        return RunRow(run_id, run_id, "corrupt", repository=str(_top(repository)), problem=error.message)
+        return RunRow(run_id, run_id, "corrupt", repository=str(_top(repository.common_dir)), problem=error.message)
     return _filled(record, "interrupted" if record.status in ("created", "running") else record.status, progress)
 
 
@@ -149,14 +150,10 @@ def _filled(record: RunRecord, status: ShownStatus, progress: _Progress) -> RunR
 
 
 def _place(record: RunRecord) -> str:
-    if record.repository is None:
-        return record.start_directory
-    common = Path(record.repository)
-    return str(common.parent if common.name == ".git" else common)
+    return record.start_directory if record.repository is None else str(_top(Path(record.repository)))
 
 
-def _top(repository: Repository) -> Path:
-    common = repository.common_dir
+def _top(common: Path) -> Path:
     return common.parent if common.name == ".git" else common
 
 

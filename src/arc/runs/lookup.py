@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-
-from rapidfuzz import process
+from typing import TYPE_CHECKING
 
 from arc.base.errors import RefusedError
 from arc.base.json import decode
 from arc.runs.errors import AmbiguousRunError, RunIncompleteError, RunNotFoundError
 from arc.runs.records import RUN_SCHEMA, Manifest, RunRecord, ShownStatus
+from arc.runs.refs import METADATA, RunRefs, common_dir_around, scan_runs
 from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, open_run_folder, parse_checkpoint, run_ids, shown_status
-from arc.runs.timeline import RunRefs, list_refs
 from arc.runs.world import World
-from arc.workspace.git.errors import BareRepositoryError
-from arc.workspace.git.metadata import METADATA_PREFIX, MetadataBranch
-from arc.workspace.git.repository import Repository
+
+if TYPE_CHECKING:
+    from arc.workspace.git.repository import Repository
 
 _SHORTEST_END = 4
 """Ids of runs started together share their beginning; from this many characters on, their end is understood as well."""
@@ -37,13 +37,28 @@ class NoFolderError(RefusedError):
 
 @dataclass(frozen=True)
 class KnownRun:
-    """A run as it is known here: by its folder, by its refs, or by both. Without a folder the record is made from the manifest."""
+    """A run as it is known here: by its folder, by its refs, or by both. Without a folder the record is made from the manifest.
+
+    `common_dir` is the repository's folder if the run has Git checkpoints and the repository is still there. libgit2 is loaded when
+    `repository` is first asked for: much of what is said about a run is said by its folder alone.
+    """
 
     run_id: str
     record: RunRecord
     status: ShownStatus
     folder: RunFolder | None
-    repository: Repository | None
+    common_dir: Path | None
+    opened: Repository | None = field(default=None, compare=False)
+    """The repository, where it was open already."""
+
+    @cached_property
+    def repository(self) -> Repository | None:
+        """The repository of the run's refs, None without Git."""
+        if self.opened is not None or self.common_dir is None:
+            return self.opened
+        from arc.workspace.git.repository import Repository
+
+        return Repository.at(self.common_dir)
 
     @property
     def refs(self) -> RunRefs:
@@ -73,38 +88,40 @@ def find_known(world: World, prefix: str, directory: Path) -> KnownRun:
         AmbiguousRunError: several runs start so; lists them.
         CorruptError: found, but its `run.json` or manifest cannot be read.
     """
-    repository = repository_around(directory)
-    wanted = prefix.strip().removeprefix("refs/heads/").removeprefix(RUN_BRANCH_PREFIX).removeprefix(METADATA_PREFIX).upper()
-    at_home = run_ids(world)
-    by_ref = ref_run_ids(repository) if repository is not None else []
-    run_id = _choose(prefix, wanted, sorted({*at_home, *by_ref}), world)
+    wanted = prefix.strip().removeprefix("refs/heads/").removeprefix(RUN_BRANCH_PREFIX).removeprefix(METADATA).upper()
+    at_home = set(run_ids(world))
+    run_id = _choose(prefix, wanted, sorted(at_home | runs_around(directory)), world)
     if run_id in at_home:
         return open_known(open_run_folder(world.runs / run_id))
-    assert repository is not None
+    repository = repository_around(directory)
+    if repository is None:
+        raise RunNotFoundError(f"there is no run `{prefix}` in `{world.runs}`", hints=("`arc run list` shows the runs of this home",))
     return known_by_refs(repository, run_id)
 
 
 def open_known(folder: RunFolder) -> KnownRun:
     """A run of this home with its repository, if that still exists. Raises `CorruptError`."""
     record = folder.read_record()
-    return KnownRun(folder.run_id, record, shown(folder, record), folder, _repository_of(record))
+    return KnownRun(folder.run_id, record, shown(folder, record), folder, _common_dir_of(record))
 
 
 def known_by_refs(repository: Repository, run_id: str) -> KnownRun:
     """A run of which only the refs are here. Raises `RunIncompleteError`, `CorruptError`."""
     record = record_from_refs(repository, run_id)
     status: ShownStatus = "interrupted" if record.status in ("created", "running") else record.status
-    return KnownRun(run_id, record, status, None, repository)
+    return KnownRun(run_id, record, status, None, repository.common_dir, repository)
 
 
-def ref_run_ids(repository: Repository) -> list[str]:
-    """Ids of the runs that have a metadata branch in this repository, newest first."""
-    names = list_refs(repository.pygit2, METADATA_PREFIX)
-    return sorted((name.removeprefix(METADATA_PREFIX) for name in names if "/" not in name.removeprefix(METADATA_PREFIX)), reverse=True)
+def runs_around(directory: Path) -> frozenset[str]:
+    """Ids of the runs that the repository around `directory` has refs of (by a scan of its files); none outside of a repository."""
+    common = common_dir_around(directory)
+    return frozenset() if common is None else scan_runs(common)
 
 
 def record_from_refs(repository: Repository, run_id: str) -> RunRecord:
     """What `run.json` would say, from `manifest.json` and `checkpoint.json` at the head of the metadata branch."""
+    from arc.workspace.git.metadata import MetadataBranch
+
     branch = MetadataBranch(repository, run_id)
     data = branch.read("manifest.json")
     if data is None:
@@ -137,14 +154,17 @@ def record_from_refs(repository: Repository, run_id: str) -> RunRecord:
     )
 
 
-def _repository_of(record: RunRecord) -> Repository | None:
+def _common_dir_of(record: RunRecord) -> Path | None:
     if record.mode != "git" or record.repository is None or not Path(record.repository).is_dir():
         return None
-    return Repository.at(Path(record.repository))
+    return Path(record.repository)
 
 
 def repository_around(directory: Path) -> Repository | None:
     """The repository that holds `directory`; None where there is none, or one without files (bare): its runs are known by home only."""
+    from arc.workspace.git.errors import BareRepositoryError
+    from arc.workspace.git.repository import Repository
+
     try:
         return Repository.discover(directory)
     except BareRepositoryError:
@@ -173,6 +193,12 @@ def _choose(prefix: str, wanted: str, ids: Sequence[str], world: World) -> str:
         return wanted if wanted in matching else matching[0]
     if matching:
         raise AmbiguousRunError(f"`{prefix}` fits {len(matching)} runs", details=tuple(matching[:10]), hints=("give more of the id",))
-    near = [match[0] for match in process.extract(wanted, ids, limit=3, score_cutoff=70)] if wanted else []
+    near = _nearest(wanted, ids) if wanted else []
     hint = f"did you mean {', '.join(f'`{name}`' for name in near)}?" if near else "`arc run list` shows the runs of this home"
     raise RunNotFoundError(f"there is no run `{prefix}` in `{world.runs}`, nor by its refs in this repository", hints=(hint,))
+
+
+def _nearest(wanted: str, ids: Iterable[str]) -> list[str]:
+    from rapidfuzz import process  # for this message only
+
+    return [match[0] for match in process.extract(wanted, ids, limit=3, score_cutoff=70)]

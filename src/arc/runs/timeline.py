@@ -19,6 +19,7 @@ from pygit2.enums import SortMode
 
 from arc.base.clock import rfc3339
 from arc.base.errors import CorruptError
+from arc.runs.refs import RunRefs
 from arc.workflow.state import RunStatus
 from arc.workspace.git.trailers import parse_message
 
@@ -67,32 +68,6 @@ class Timeline:
     def last(self) -> TimelineEntry:
         """The newest checkpoint, or the start."""
         return self.entries[-1] if self.entries else self.start
-
-
-@dataclass(frozen=True)
-class RunRefs:
-    """Where a run is in a repository: full ref names, the base commit (None if unknown: then nothing is hidden), and the commit it started
-    from (the base, or with `--snapshot-dirty` the snapshot on top of it)."""
-
-    run_id: str
-    run_branch: str
-    metadata: str
-    base_sha: str | None
-    start_sha: str | None
-
-    @classmethod
-    def of(cls, run_id: str, base_sha: str | None, snapshot_sha: str | None = None) -> RunRefs:
-        return cls(run_id, f"refs/heads/arc/run/{run_id}", f"refs/arc/{run_id}", base_sha, snapshot_sha or base_sha)
-
-    @property
-    def branches(self) -> str:
-        """Prefix of the refs of parallel branches."""
-        return f"refs/heads/arc/branch/{self.run_id}/"
-
-    @property
-    def aside(self) -> str:
-        """Prefix of the refs of work set aside."""
-        return f"refs/arc-aside/{self.run_id}/"
 
 
 @dataclass(frozen=True)

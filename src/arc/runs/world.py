@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from arc.base.clock import Clock, Ids, SystemClock, SystemIds
 from arc.base.json import JsonObject
 from arc.runs.config import ModelConfig
-from arc.workflow.engine.doors import Interviewer
 from arc.workflow.state import RunStatus
+
+if TYPE_CHECKING:
+    from arc.workflow.engine.doors import Interviewer
 
 EventObserver = Callable[[JsonObject], None]
 """Receives each line of events.jsonl as it is written (with ts, run_id, sequence, event, node, ordinal, properties)."""
