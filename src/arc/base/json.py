@@ -10,7 +10,7 @@ import msgspec
 from arc.base.errors import CorruptError
 
 if TYPE_CHECKING:
-    JsonValue: TypeAlias = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+    JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 else:
     JsonValue = Any  # msgspec decodes untyped places to exactly these kinds; it cannot resolve a recursive alias
 
