@@ -64,3 +64,5 @@ class RunResult:
     failure: str | None
     kept_worktree: Path | None = None
     notices: tuple[str, ...] = ()
+    executed: bool = True
+    """False: there was nothing to resume, the run had finished before; `notices` say so."""
