@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from arc.base.bounded import bounded_search
 from arc.base.json import JsonValue
 from arc.workflow.errors import WorkflowError, problem
 from arc.workflow.outcome import STATUS_WORDS
@@ -89,7 +90,11 @@ class Condition:
     expression: Expression
 
     def evaluate(self, facts: Facts) -> bool:
-        """Whether it holds. Never raises: missing keys are empty, comparisons of unlike things are false."""
+        """Whether it holds. Missing keys are empty, comparisons of unlike things are false.
+
+        Raises:
+            SearchTooLongError: a `matches` took too long (`arc.base.bounded`); nothing else is ever raised.
+        """
         return _holds(self.expression, facts)
 
     def names(self) -> frozenset[str]:
@@ -309,7 +314,7 @@ def _compare(clause: Comparison, found: JsonValue) -> bool:
     if clause.operator == "contains":
         return any(_text(item) == value for item in found) if isinstance(found, list) else value in text
     if clause.operator == "matches":
-        return clause.pattern is not None and clause.pattern.search(text) is not None
+        return clause.pattern is not None and bounded_search(clause.pattern, text)
     if not (_NUMBER.fullmatch(text) and _NUMBER.fullmatch(value)):
         return False
     left, right = float(text), float(value)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from arc.base.bounded import bounded_search
 from arc.workflow.engine.graph import Graph
 from arc.workflow.engine.routing import Chosen, Situation, Stuck, choose, normalise_label
 from arc.workflow.outcome import Failure, Outcome
@@ -216,3 +218,20 @@ def test_a_failed_exit_fails_the_run() -> None:
     bench = Bench(workflow("a; start -> a -> exit"), {"exit": fail("hook said no")})
     state = bench.run()
     assert (state.status, state.failure) == ("fail", "the exit node `exit` failed: hook said no")
+
+
+def test_a_condition_that_takes_for_ever_ends_the_run_and_is_not_taken_for_false(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arc.workflow.conditions.bounded_search", partial(bounded_search, seconds=0.05))
+    text = """
+ a [shape=parallelogram, script="x"]
+ b [shape=parallelogram, script="x"]
+ start -> a
+ a -> b [condition="context.text matches '^(a+)+$'"]
+ a -> exit
+ b -> exit
+"""
+    bench = Bench(workflow(text), {"a": ok(context_updates={"text": "a" * 60 + "!"})})
+    state = bench.run()
+    assert state.status == "fail"
+    assert "an edge of node `a` cannot be judged" in str(state.failure)
+    assert bench.executed == ["start", "a"]

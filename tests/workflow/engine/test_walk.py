@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from arc.workflow.engine.doors import HookVerdict, NodeCall
 from arc.workflow.failures import HandlerError
 from arc.workflow.outcome import Outcome
 
-from .support import Bench, Crash, edit, fail, forever, ok, workflow
+from .support import Bench, Crash, Step, edit, fail, forever, ok, workflow
 
 LINE = 'a [shape=parallelogram, script="true"]; b [shape=parallelogram, script="true"]; start -> a -> b -> exit'
 
@@ -118,6 +119,47 @@ def test_a_handlers_exception_is_a_failure_with_its_traceback_in_the_log() -> No
     assert b"Traceback" in bench.logs[1].stderr
     assert bench.logs[1].records[-1]["status"] == "fail"
     assert bench.logs[1].closed
+
+
+async def _finds_itself_cancelled(call: NodeCall) -> Outcome:
+    raise asyncio.CancelledError
+
+
+def _leaves(call: NodeCall) -> Outcome:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"), [(_finds_itself_cancelled, "raised CancelledError although the run was not cancelled"), (_leaves, "sys.exit(3)")]
+)
+def test_a_handler_cannot_end_the_walk_or_the_process(step: Step, message: str) -> None:
+    bench = Bench(workflow("a; start -> a -> exit"), {"a": step})
+    assert message in str(bench.run().failure)
+    block = Bench(
+        workflow("p [shape=component]; f [shape=tripleoctagon]; a; b; start -> p; p -> a -> f; p -> b -> f; f -> exit"), {"a": step}
+    )
+    state = block.run()
+    assert state.status == "partial_success"
+    assert block.told("parallel.completed") == [{"status": "partial_success", "succeeded": ["b"], "failed": ["a"], "canceled": []}]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome("success", context_updates={"place": Path("/")}),  # type: ignore[dict-item]
+        Outcome("success", context_updates={"text": "\ud800"}),
+        Outcome("success", context_updates={"huge": 2**80}),
+        Outcome("success", context_updates=["no object"]),  # type: ignore[arg-type]
+        Outcome("done"),  # type: ignore[arg-type]
+        Outcome("success", preferred_label=3),  # type: ignore[arg-type]
+        Outcome("success", suggested_next_ids="exit"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_outcome_that_no_checkpoint_can_hold_fails_its_node(outcome: Outcome) -> None:
+    bench = Bench(workflow("a; start -> a -> exit"), {"a": outcome})
+    state = bench.run()
+    assert "that no checkpoint can hold" in str(state.failure)
+    assert bench.checkpoints.state().status == "fail"
 
 
 def test_a_typed_failure_keeps_its_class_and_gets_a_signature() -> None:

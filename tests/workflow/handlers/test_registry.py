@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import sys
 import threading
 from collections.abc import Iterator
@@ -129,6 +130,15 @@ def test_a_plain_function_runs_in_a_thread(bench: Bench) -> None:
 
     bench.run(NODE, handler=FunctionHandler(handler, "deploy"))
     assert threads == [False]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, asyncio.CancelledError, concurrent.futures.CancelledError])
+def test_what_a_plain_function_raises_is_never_taken_for_a_cancellation(bench: Bench, error: type[BaseException]) -> None:
+    def handler(call: NodeCall) -> Outcome:
+        raise error
+
+    with pytest.raises(HandlerError, match=f"the handler `deploy` raised {error.__name__}"):
+        bench.run(NODE, handler=FunctionHandler(handler, "deploy"))
 
 
 def test_a_handler_that_returns_something_else_is_told_so(bench: Bench) -> None:

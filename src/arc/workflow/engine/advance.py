@@ -6,6 +6,7 @@ it ended: no edge matches, a node's visits are used up, a failure repeats, a goa
 
 from __future__ import annotations
 
+from arc.base.bounded import SearchTooLongError
 from arc.base.json import JsonObject
 from arc.workflow.engine.event_names import EDGE_SELECTED, LOOP_RESTARTED
 from arc.workflow.engine.frame import GATE_JUMP, WALK_FAILURE, Frame
@@ -24,7 +25,11 @@ def advance(frame: Frame, node: Node, outcome: Outcome, told: Told, *, seed: str
     """Set `frame.next` and `frame.incoming` after `node` was recorded, or end the walk; what is to be told is added to `told`."""
     came = frame.incoming
     frame.next, frame.incoming = None, None
-    _move_on(frame, node, outcome, told, seed=seed, dry_run=dry_run)
+    try:
+        _move_on(frame, node, outcome, told, seed=seed, dry_run=dry_run)
+    except SearchTooLongError as error:  # of a condition: neither true nor false, so there is no way on
+        frame.next = None
+        frame.fail(f"an edge of node `{node.id}` cannot be judged: {error.message}")
     if frame.next is None and WALK_FAILURE in frame.context:  # by this edge it was entered: fidelity and thread hold if it is run again
         frame.incoming = came
 

@@ -11,8 +11,8 @@ import traceback
 from dataclasses import dataclass, replace
 
 from arc.base.clock import rfc3339
-from arc.base.errors import ArcError
-from arc.base.json import JsonObject
+from arc.base.errors import ArcError, CorruptError
+from arc.base.json import JsonObject, decode, encode_line
 from arc.sandbox.protocol import Sandbox
 from arc.workflow.engine.doors import NodeCall, NodeLog
 from arc.workflow.engine.event_names import NODE_COMPLETED, NODE_FAILED, NODE_RETRYING, NODE_STARTED
@@ -162,10 +162,23 @@ async def _attempt(stage: _Stage, sandbox: Sandbox, attempt: int) -> Outcome:
         if timer.expired():
             return failed(f"node `{stage.path}` did not end within its timeout of {stage.node.timeout_ms} ms", "transient_infra")
         return _raised(stage, error)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody cancelled this walk: something that the handler awaited was, and a silent end here would look like one of the walk.
+        return failed(f"the handler of node `{stage.path}` raised CancelledError although the run was not cancelled", "structural")
+    except SystemExit as error:
+        return failed(f"the handler of node `{stage.path}` called sys.exit({error.code!r})", "structural")
     except Exception as error:  # noqa: BLE001 - the node runner turns everything into an outcome
         return _raised(stage, error)
     if not isinstance(outcome, Outcome):
         return failed(f"the handler of node `{stage.path}` returned {type(outcome).__name__} instead of an Outcome", "structural")
+    try:
+        decode(encode_line(outcome), Outcome, f"the outcome of node `{stage.path}`")
+    except (CorruptError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        # Found out here, because a state that holds it could not be written or not be read again.
+        return failed(f"the handler of node `{stage.path}` returned an Outcome that no checkpoint can hold: {error}", "structural")
     return outcome
 
 

@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -52,12 +53,22 @@ class FunctionHandler:
             # A thread of its own: many slow handlers must not use up the pool in which commands are started and ended.
             thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"handler-{self._name}")
             try:
-                outcome = await asyncio.get_running_loop().run_in_executor(thread, self._function, call)
+                outcome = await asyncio.get_running_loop().run_in_executor(thread, self._in_thread, call)
             finally:
                 thread.shutdown(wait=False)
         if not isinstance(outcome, Outcome):
             raise HandlerError(f"the handler `{self._name}` returned {type(outcome).__name__}, not an Outcome", failure_class="structural")
         return outcome
+
+    def _in_thread(self, call: NodeCall) -> object:
+        try:
+            return self._function(call)
+        except (
+            KeyboardInterrupt,
+            FutureCancelledError,
+            asyncio.CancelledError,
+        ) as error:  # of the handler's own making: no signal comes here
+            raise HandlerError(f"the handler `{self._name}` raised {type(error).__name__}", failure_class="structural") from error
 
 
 class HandlerRegistry:
