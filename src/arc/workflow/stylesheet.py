@@ -34,7 +34,7 @@ PROPERTIES: Mapping[str, str] = {
 _EFFORTS = ("low", "medium", "high")
 _SPECIFICITY = {"*": 0, "type": 1, "class": 2, "id": 3}
 _TOKEN = re.compile(
-    r"""(?:\s|/\*(?:[^*]|\*(?!/))*+\*/)*(?:(?P<sign>[{}:;,*])|(?P<quoted>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
+    r"""(?:\s|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:(?P<sign>[{}:;,*])|(?P<quoted>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
     r"""|(?P<word>[.#]?[^\s{};:,*"'/#]+(?:[:/][^\s{};:,*"'/#]+)*)|(?P<end>\Z))""",
     re.DOTALL,
 )
@@ -128,7 +128,7 @@ class _Parser:
             offset = match.end()
 
     def bad_character(self, offset: int) -> WorkflowError:
-        skipped = re.compile(r"(?:\s|/\*(?:[^*]|\*(?!/))*+\*/)*").match(self.text, offset)
+        skipped = re.compile(r"(?:\s|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*").match(self.text, offset)
         offset = skipped.end() if skipped else offset
         rest = self.text[offset : offset + 2]
         if rest == "/*":
