@@ -9,7 +9,7 @@ import pytest
 from arc.agent import cli_backend
 from arc.agent.cli_backend import CliBackend, transcript, whole_prompt
 from arc.agent.errors import BackendError
-from arc.agent.protocol import Exchange, ModelChoice
+from arc.agent.protocol import AgentReply, Exchange, ModelChoice, Usage
 from arc.base.json import JsonObject
 from tests.agent.support import REQUEST, ask
 
@@ -110,3 +110,13 @@ def test_a_long_transcript_keeps_the_newest() -> None:
     assert "(3 earlier exchanges are left out)" in text
     assert "### n5: reply" in text
     assert "### n2: reply" not in text
+
+
+def test_json_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
+    printed = '{"result": "All green.", "usage": {"input_tokens": 3, "output_tokens": 4}, "total_cost_usd": 0.5}'
+    assert ask(CliBackend(("echo", printed), reply="json"), tmp_path) == AgentReply(
+        "All green.", Usage(input_tokens=3, output_tokens=4, cost=0.5)
+    )
+    assert ask(CliBackend(("echo", printed)), tmp_path).text == printed
+    with pytest.raises(BackendError, match="`echo` printed no JSON"):
+        ask(CliBackend(("echo", "All green."), reply="json"), tmp_path)

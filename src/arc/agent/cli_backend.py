@@ -2,8 +2,8 @@
 
 The program gets the prompt on stdin, or as an argument where the template has `{prompt}`; it runs in the workspace's directory through
 the sandbox, so its output is redacted, its whole process family is ended on timeout or cancel, and it may run elsewhere than here.
-Standard output is the reply, standard error goes to the node's log. It keeps no conversations: for fidelity `full` what was said in
-the thread is put before the prompt as a transcript.
+Standard output is the reply (as it is, or read as JSON), standard error goes to the node's log. It keeps no conversations: for fidelity
+`full` what was said in the thread is put before the prompt as a transcript.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import codecs
 import re
 import time
 from dataclasses import dataclass, field
+from typing import Literal
 
 from arc.agent.errors import BackendError
+from arc.agent.json_reply import read_json_reply
 from arc.agent.protocol import AgentEventSink, AgentReply, AgentRequest
 from arc.sandbox.errors import SandboxProgramError
 from arc.sandbox.protocol import Command, CommandResult, Sandbox, Stream
@@ -34,10 +36,14 @@ _STDERR_KEPT = 8_192
 
 @dataclass(frozen=True)
 class CliBackend:
-    """`command` is the argv template of `[model] command`: placeholders are replaced inside each argument, no shell is involved."""
+    """`command` is the argv template of `[model] command`: placeholders are replaced inside each argument, no shell is involved.
+
+    `reply` says how its standard output is read: as it is, or as JSON (`arc.agent.json_reply`), which also tells what a call cost.
+    """
 
     command: tuple[str, ...]
     name: str = "cli"
+    reply: Literal["text", "json"] = "text"
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -52,7 +58,7 @@ class CliBackend:
 
         Raises:
             BackendError: it is not there (structural), exited with another code than 0 (deterministic), was ended by a signal or by
-                the time limit (transient_infra), or printed more than `REPLY_LIMIT`.
+                the time limit (transient_infra), printed more than `REPLY_LIMIT`, or JSON was asked for and is not a reply.
         """
         prompt = whole_prompt(request)
         collected = _Collected(emit)
@@ -74,7 +80,8 @@ class CliBackend:
         except _TooMuchError as error:
             raise BackendError(f"`{self.command[0]}` printed more than {REPLY_LIMIT} bytes and was ended") from error
         self._check(result, collected, time.monotonic() - started)
-        return AgentReply(bytes(collected.stdout).decode("utf-8", "replace").strip("\n"))
+        printed = bytes(collected.stdout).decode("utf-8", "replace")
+        return read_json_reply(printed, self.command[0]) if self.reply == "json" else AgentReply(printed.strip("\n"))
 
     async def close(self) -> None:
         """Nothing to end: no program outlives its call."""

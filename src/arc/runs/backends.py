@@ -52,7 +52,7 @@ def make_backends(config: RunConfig, script: str | None, *, dry_run: bool) -> Ba
 
         if not model.command:
             raise NoBackendError("the backend `cli` needs a command", hints=('in arc.toml: [model] command = ["claude", "-p"]',))
-        return Backends({"cli": CliBackend(model.command)}, "cli")
+        return Backends({"cli": CliBackend(model.command, reply=model.reply or "text")}, "cli")
     if model.backend == "scripted":
         from arc.agent.scripted_backend import ScriptedBackend
 

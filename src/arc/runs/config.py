@@ -22,6 +22,8 @@ class ModelConfig:
     reasoning_effort: str | None = None
     command: tuple[str, ...] = ()
     script: str | None = None
+    reply: Literal["text", "json"] | None = None
+    """How what `command` prints is read: `text` (also if None), or `json` as agent programs print it (docs/agents.md)."""
 
 
 @dataclass(frozen=True)

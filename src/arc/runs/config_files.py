@@ -61,6 +61,7 @@ KEYS: Mapping[str, Key] = {
     "model.reasoning_effort": Key("string", choices=("low", "medium", "high")),
     "model.command": Key("command"),
     "model.script": Key("string"),
+    "model.reply": Key("string", choices=("text", "json")),
     "setup": Key("table"),
     "setup.commands": Key("strings"),
     "setup.timeout": Key("duration"),
@@ -379,6 +380,7 @@ def _model(layers: Sequence[Layer], over: ModelConfig) -> ModelConfig:
                 reasoning_effort=layer.text("model.reasoning_effort"),
                 command=layer.texts("model.command") or (),
                 script=None if script is None else str((layer.directory / script).absolute()),
+                reply=cast('Literal["text", "json"] | None', layer.text("model.reply")),
             ),
         )
     model = _over(model, over)
@@ -395,4 +397,5 @@ def _over(low: ModelConfig, high: ModelConfig) -> ModelConfig:
         reasoning_effort=high.reasoning_effort or low.reasoning_effort,
         command=high.command or low.command,
         script=high.script or low.script,
+        reply=high.reply or low.reply,
     )
