@@ -111,7 +111,7 @@ class Project:
         return self.room / "ledger"
 
     def environ(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        return {**os.environ, "ARC_HOME": str(self.home), "LEDGER": str(self.ledger), "PYTHONPATH": str(ROOT), **(extra or {})}
+        return {**os.environ, "ARC_HOME": str(self.home), "LEDGER": str(self.ledger), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **(extra or {})}
 
     def popen(self, verb: str, target: str, extra: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(

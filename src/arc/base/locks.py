@@ -34,9 +34,11 @@ class Owner:
     host: str
     since: str
     command: str
+    about: str = ""
+    """What it holds the lease for, such as `run 01J...`; empty if the lease itself says so."""
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
+        return f"{self.about + ', ' if self.about else ''}process {self.pid} on {self.host} since {self.since}"
 
 
 class LeaseHeldError(BusyError):
@@ -44,10 +46,10 @@ class LeaseHeldError(BusyError):
 
     code = "lease.held"
 
-    def __init__(self, what: str, owner: Owner | None) -> None:
+    def __init__(self, what: str, owner: Owner | None, *, hints: tuple[str, ...] = ()) -> None:
         who = str(owner) if owner else "another process"
         details = (f"its command is `{owner.command}`",) if owner and owner.command else ()
-        super().__init__(f"{what} is held by {who}", details=details)
+        super().__init__(f"{what} is held by {who}", details=details, hints=hints)
         self.owner = owner
 
 
@@ -78,7 +80,7 @@ def _signalable(pid: int) -> bool:
     return True
 
 
-def this_process(clock: Clock | None = None) -> Owner:
+def this_process(clock: Clock | None = None, about: str = "") -> Owner:
     """This process as an owner, from now on."""
     command = " ".join(sys.orig_argv[:6])
     return Owner(
@@ -87,6 +89,7 @@ def this_process(clock: Clock | None = None) -> Owner:
         host=platform.node(),
         since=rfc3339((clock or SystemClock()).now()),
         command=command[:200],
+        about=about,
     )
 
 
@@ -99,16 +102,17 @@ class Lease:
         self._descriptor = descriptor
 
     @classmethod
-    def acquire(cls, path: Path, *, what: str = "", clock: Clock | None = None) -> Lease:
+    def acquire(cls, path: Path, *, what: str = "", clock: Clock | None = None, about: str = "") -> Lease:
         """Take the lease on `path` (created if missing), at once or not at all.
 
-        `what` names the thing in the message (`run 01J...`). Raises `LeaseHeldError` (a `BusyError`) naming the live owner, `OSError`.
+        `what` names the thing in the message (`run 01J...`), `about` what it is held for. Raises `LeaseHeldError` (a `BusyError`) naming
+        the live owner, `OSError`.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if not _lock(descriptor):
                 raise LeaseHeldError(what or f"`{path}`", _read_owner(path))
-            owner = this_process(clock)
+            owner = this_process(clock, about)
             record = encode(owner)
             os.pwrite(descriptor, record, 0)
             os.ftruncate(descriptor, len(record))

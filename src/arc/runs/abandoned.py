@@ -11,11 +11,11 @@ from pathlib import Path
 import pygit2
 
 from arc.runs.live import LiveRun
-from arc.runs.records import CheckpointFile, RunRecord
+from arc.runs.records import RunRecord
 from arc.runs.store import RunFolder
 from arc.runs.workspaces import HEADS, never_filled, sandboxes
 from arc.sandbox.local import LocalSandboxes
-from arc.workflow.state import FrameState
+from arc.workflow.state import FrameState, RunState
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.workspace import GitWorkspace
@@ -23,13 +23,13 @@ from arc.workspace.git.worktree import Worktree, registrations, remove_worktree
 from arc.workspace.notices import NoticeSink
 
 
-async def clear_abandoned(live: LiveRun, checkpoint: CheckpointFile | None) -> None:
+async def clear_abandoned(live: LiveRun, state: RunState | None) -> None:
     """Close the worktrees of blocks that the state does not name (they start again under a new ordinal), then drop their empty branches."""
     if live.repository is None:
         return
-    for workspace in await asyncio.to_thread(_abandoned, live, checkpoint, live.repository):
+    for workspace in await asyncio.to_thread(_abandoned, live, state, live.repository):
         await workspace.close()
-    await asyncio.to_thread(_drop_branches, live, checkpoint, live.repository)
+    await asyncio.to_thread(_drop_branches, live, state, live.repository)
 
 
 async def close_finished(folder: RunFolder, record: RunRecord, notices: NoticeSink) -> None:
@@ -52,7 +52,7 @@ async def close_finished(folder: RunFolder, record: RunRecord, notices: NoticeSi
     await workspace.close()
 
 
-def open_block_ordinals(checkpoint: CheckpointFile | None) -> frozenset[int]:
+def open_block_ordinals(state: RunState | None) -> frozenset[int]:
     """Ordinals of all blocks that are open in a state."""
     found: set[int] = set()
 
@@ -63,8 +63,8 @@ def open_block_ordinals(checkpoint: CheckpointFile | None) -> frozenset[int]:
             for inner in (*(branch.frame for branch in block.branches), *((block.child,) if block.child else ())):
                 visit(inner)
 
-    if checkpoint is not None:
-        visit(checkpoint.to_state().root)
+    if state is not None:
+        visit(state.root)
     return frozenset(found)
 
 
@@ -74,8 +74,8 @@ def _is_abandoned(ref: str, run_id: str, known: frozenset[int]) -> bool:
     return ref.startswith(prefix) and ordinal.isdigit() and int(ordinal) not in known
 
 
-def _abandoned(live: LiveRun, checkpoint: CheckpointFile | None, repository: Repository) -> list[GitWorkspace]:
-    known = open_block_ordinals(checkpoint)
+def _abandoned(live: LiveRun, state: RunState | None, repository: Repository) -> list[GitWorkspace]:
+    known = open_block_ordinals(state)
     found = []
     for registration in registrations(repository.common_dir):
         if registration.ref is None or registration.path is None or not _is_abandoned(registration.ref, live.run_id, known):
@@ -98,9 +98,9 @@ def _abandoned(live: LiveRun, checkpoint: CheckpointFile | None, repository: Rep
     return found
 
 
-def _drop_branches(live: LiveRun, checkpoint: CheckpointFile | None, repository: Repository) -> None:
+def _drop_branches(live: LiveRun, state: RunState | None, repository: Repository) -> None:
     """Delete branches of such blocks whose tip is part of the run branch; one that was kept (a conflict, a failure) has more and stays."""
-    known = open_block_ordinals(checkpoint)
+    known = open_block_ordinals(state)
     held = {registration.ref for registration in registrations(repository.common_dir)}
     tip = repository.ref(f"{HEADS}{live.record.run_branch}")
     updates = []

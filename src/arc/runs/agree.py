@@ -8,7 +8,7 @@ reset or rewritten. Everything here only reads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pygit2
 
@@ -16,9 +16,10 @@ from arc.base.errors import ArcError
 from arc.runs.checkpoints import place_commit, with_root
 from arc.runs.errors import StateMismatchError
 from arc.runs.events import read_events
+from arc.runs.missing import Needed, missing_commits, newest_whole
 from arc.runs.records import CheckpointFile, RunRecord
 from arc.runs.store import RunFolder, parse_checkpoint
-from arc.workflow.state import BranchState, FrameState
+from arc.workflow.state import BranchState, FrameState, OpenBlock
 from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.objects import tree_of
 from arc.workspace.git.repository import Repository
@@ -35,6 +36,7 @@ class Standing:
     `in_git` is False if that checkpoint is on the disk only (a crash between steps 1 and 3, or Git had failed). `tip` is the commit of the
     run branch's last checkpoint. `branch` is the open parallel branch that the checkpoint was taken in, None for the run branch.
     `git_checkpoint` is the newest one that Git has. `mixed`: a later execution began in the same files after `checkpoint`.
+    `missing`: commits of branches that are not here; `checkpoint` is then the newest that does without them.
     """
 
     checkpoint: CheckpointFile | None
@@ -43,6 +45,7 @@ class Standing:
     branch: BranchState | None = None
     git_checkpoint: CheckpointFile | None = None
     mixed: bool = False
+    missing: tuple[Needed, ...] = ()
 
 
 def stand_on_disk(folder: RunFolder) -> Standing:
@@ -63,15 +66,47 @@ def stand_in_git(folder: RunFolder, record: RunRecord, repository: Repository) -
     data = metadata.read("checkpoint.json", head) if head is not None else None
     stored = parse_checkpoint(data, f"{metadata.ref}:checkpoint.json") if data is not None else None
     start = record.snapshot_sha or record.base_sha
+    if stored is not None and head is not None and (missing := _missing(stored, disk, repository)):
+        return _before_missing(stored, disk, missing, record, repository, head)
     known = None if stored is None or head is None else _with_commit(stored, disk, record, repository, head)
-    tip = _run_tip(known, record, repository, start)
-    if disk is None or (known is not None and (_same_step(disk, known) or _age(disk) < _age(known))):
+    tip = _run_tip(known, start)
+    if disk is None or (known is not None and (_same_step(disk, known) or age(disk) < age(known))):
         return Standing(_fresher(disk, known), True, tip, None, known)
     branch = branch_of(disk)
     return Standing(disk, False, tip, branch, known, mixed=_later_execution(folder, disk))
 
 
-def _age(checkpoint: CheckpointFile) -> tuple[int, int, str]:
+def _missing(stored: CheckpointFile, disk: CheckpointFile | None, repository: Repository) -> tuple[Needed, ...]:
+    """What the newest state needs and the repository lacks. (The disk's copy also names the commit of the branch it was taken in.)"""
+    newest = disk if disk is not None and (_same_step(disk, stored) or age(disk) > age(stored)) else stored
+    return missing_commits(newest, repository)
+
+
+def _before_missing(
+    stored: CheckpointFile,
+    disk: CheckpointFile | None,
+    missing: tuple[Needed, ...],
+    record: RunRecord,
+    repository: Repository,
+    head: str,
+) -> Standing:
+    """The newest checkpoint that does without the missing commits. Ordinals and time go on from the newest of all."""
+    metadata = MetadataBranch(repository, record.run_id)
+    whole = newest_whole(repository, metadata, head)
+    if whole is None and record.forked_from is not None:
+        raise StateMismatchError(
+            f"run {record.run_id} was forked inside a parallel block whose branches are not here; nothing was changed",
+            hints=tuple(f"git fetch REMOTE {needed.ref}:{needed.ref}" for needed in missing),
+        )
+    if whole is None:
+        return Standing(None, True, record.snapshot_sha or record.base_sha, missing=missing)
+    last = max(stored.next_ordinal, disk.next_ordinal if disk is not None else 0)
+    found = replace(whole[1], next_ordinal=last, elapsed_ms=max(stored.elapsed_ms, whole[1].elapsed_ms), status="running", failure=None)
+    known = _with_commit(found, None, record, repository, whole[0])
+    return Standing(known, True, _run_tip(known, record.snapshot_sha or record.base_sha), None, known, missing=missing)
+
+
+def age(checkpoint: CheckpointFile) -> tuple[int, int, str]:
     """Grows from checkpoint to checkpoint. (The ordinal of a block is that of its beginning: it says nothing about when it completed.)"""
     return checkpoint.next_ordinal, checkpoint.elapsed_ms, checkpoint.timestamp
 
@@ -138,25 +173,30 @@ def _same_checkpoint(repository: Repository, head: str, stored: CheckpointFile) 
         yield str(commit.id)
 
 
-def _run_tip(known: CheckpointFile | None, record: RunRecord, repository: Repository, start: str | None) -> str | None:
+def _run_tip(known: CheckpointFile | None, start: str | None) -> str | None:
     """The run branch's last checkpoint: as the newest state in Git says, else where the run started."""
     if known is not None and known.git_commit_sha is not None:
         return known.git_commit_sha
     return start
 
 
-def branch_of(checkpoint: CheckpointFile) -> BranchState | None:
-    """The open parallel branch, the innermost, that a checkpoint was taken in; None if on the run branch itself."""
-    if checkpoint.completed is None:
-        return None
-    found: BranchState | None = None
+def branches_to(checkpoint: CheckpointFile) -> list[tuple[OpenBlock, BranchState]]:
+    """The open parallel branches that hold the frame a checkpoint was taken in, the outermost first, each with its block."""
+    found: list[tuple[OpenBlock, BranchState]] = []
+    prefix = checkpoint.completed.frame if checkpoint.completed is not None else ""
     frame: FrameState | None = checkpoint.to_state().root
-    while frame is not None and frame.prefix != checkpoint.completed.frame and frame.open_block is not None:
-        block = frame.open_block
-        inner = next((b for b in block.branches if checkpoint.completed.frame.startswith(b.frame.prefix)), None)
-        found = inner or found
+    while frame is not None and frame.prefix != prefix and (block := frame.open_block) is not None:
+        inner = next((branch for branch in block.branches if prefix.startswith(branch.frame.prefix)), None)
+        if inner is not None:
+            found.append((block, inner))
         frame = inner.frame if inner is not None else block.child
     return found
+
+
+def branch_of(checkpoint: CheckpointFile) -> BranchState | None:
+    """The innermost of `branches_to`; None if the checkpoint was taken on the run branch itself."""
+    branches = branches_to(checkpoint)
+    return branches[-1][1] if branches else None
 
 
 def frame_in(frame: FrameState, prefix: str) -> FrameState | None:

@@ -35,6 +35,8 @@ class LiveRun:
     redactor: Redactor
     events: EventLog
     repository: Repository | None = None
+    place: Lease | None = None
+    """The lease on the directory of a run in place."""
     notices: list[str] = field(default_factory=list)
 
     @property
@@ -60,6 +62,8 @@ class LiveRun:
         self.record = record
 
     def close(self) -> None:
-        """Close the event log and give the lease back. Idempotent."""
+        """Close the event log and give the leases back. Idempotent."""
         self.events.close()
+        if self.place is not None:
+            self.place.release()
         self.lease.release()

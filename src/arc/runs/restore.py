@@ -1,4 +1,4 @@
-"""Makes a run folder where there is none: from the two refs (a fresh clone), or from a checkpoint file alone.
+"""Makes a run folder known where it is not: filled from the two refs (a fresh clone), or registered where it was moved to.
 
 The folder is created exclusively and claimed like that of a start; run.json is written last, so a crash leaves a folder that is
 filled again by the next resume.
@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from arc.base.clock import rfc3339
-from arc.base.errors import UsageError
+from arc.base.errors import CorruptError
 from arc.base.faults import declare_faults, fault
-from arc.base.json import decode, encode
+from arc.base.json import decode
 from arc.base.locks import Lease
 from arc.runs.artifacts import ArtifactStore
 from arc.runs.errors import LogsDirError, RunIncompleteError
 from arc.runs.lookup import record_from_refs
 from arc.runs.records import Manifest
-from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, create_run_folder, open_run_folder
+from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, create_run_folder, open_run_folder, register_elsewhere
 from arc.runs.world import World
 from arc.workspace.git.metadata import METADATA_PREFIX, MetadataBranch
 from arc.workspace.git.refs import RefUpdate, transact
@@ -85,7 +85,6 @@ def fill_from_refs(folder: RunFolder, repository: Repository, world: World, dire
             status="running" if record.status == "created" else record.status,
             start_directory=str(directory.resolve()),
             worktree=str(folder.worktree),
-            snapshot_sha=manifest.snapshot_sha,
             updated_at=rfc3339(world.clock.now()),
         )
     )
@@ -96,16 +95,12 @@ def metadata_exists(repository: Repository | None, run_id: str) -> bool:
     return repository is not None and repository.ref(f"{METADATA_PREFIX}{run_id}") is not None
 
 
-def copy_checkpoint(source: Path, folder: RunFolder) -> None:
-    """Bring a checkpoint file and the artifacts and graph beside it into a new run folder."""
-    beside = RunFolder(source.parent)
-    if not beside.graph_file.is_file():
-        raise UsageError(
-            f"nothing but `{source}` is known of run {folder.run_id}: there is no `graph.dot` beside it and no ref in this repository",
-            hints=("give the workflow too: `arc run start WORKFLOW.dot --resume CHECKPOINT`",),
-        )
-    folder.write_graph(beside.read_graph())
-    folder.write_sources(beside.read_sources())
-
-
-__all__ = ["adopt_remote_refs", "claim_folder", "copy_checkpoint", "encode", "fill_from_refs", "metadata_exists"]
+def register_folder(world: World, folder: Path, run_id: str) -> None:
+    """Make a whole run folder known to this home (it was moved, or belongs to another home); one that is not that run's is left alone."""
+    beside = RunFolder(folder, run_id)
+    try:
+        record = beside.read_record()
+    except CorruptError:
+        return
+    if record.run_id == run_id:
+        register_elsewhere(world, beside)

@@ -8,44 +8,62 @@ last checkpoint → run.json (`running`, resumed + 1) → engine.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from arc.base.atomic import remove_leftovers
-from arc.base.errors import ArcError, UsageError
-from arc.base.faults import declare_faults, fault
-from arc.base.locks import Lease
 from arc.base.processes import end_processes
 from arc.runs.abandoned import clear_abandoned, close_finished
-from arc.runs.agree import Standing, branch_of, commit_in, frame_in, highest_ordinal, stand_in_git, stand_on_disk
+from arc.runs.agree import Standing, highest_ordinal, stand_in_git, stand_on_disk
 from arc.runs.answers import close_stale_questions
-from arc.runs.artifacts import ArtifactStore, load, references
-from arc.runs.backends import SCRIPT_SOURCE, check_models, make_backends
-from arc.runs.checkpoints import GIT_FAILURES, CheckpointWriter, Stored, place_commit, with_root
-from arc.runs.errors import RunNotFoundError, StateMismatchError, SupersededError
+from arc.runs.artifacts import ArtifactStore, load
+from arc.runs.backends import SCRIPT_SOURCE, Backends, check_models, make_backends
+from arc.runs.checkpoints import CheckpointWriter
+from arc.runs.claim import Claimed, ResumeTarget, claim
+from arc.runs.config import RunConfig
+from arc.runs.errors import StateMismatchError, SupersededError
 from arc.runs.events import EventLog
 from arc.runs.execute import Prepared, execute
-from arc.runs.fork import ForkRequest, fork_run
 from arc.runs.live import LiveRun
-from arc.runs.lookup import find_known, open_known
+from arc.runs.mend import mend
+from arc.runs.place import claim_place
 from arc.runs.records import CheckpointFile, RunRecord
 from arc.runs.redaction import live_config
-from arc.runs.restore import adopt_remote_refs, claim_folder, fill_from_refs, metadata_exists
 from arc.runs.start import load_handlers, load_workflow, make_redactor
-from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, open_run_folder, parse_checkpoint
+from arc.runs.store import RunFolder
 from arc.runs.threads import to_end
-from arc.runs.workspaces import RUN_VARIABLE, Opened, open_workspace, sandboxes
+from arc.runs.workspaces import RUN_VARIABLE
 from arc.runs.world import RunResult, World
+from arc.workflow.handlers.registry import HandlerRegistry
+from arc.workflow.model import Workflow
 from arc.workflow.sources import StoredSources
 from arc.workflow.state import RunState
-from arc.workspace.git.branches import branch_path
 from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.repository import Repository
-from arc.workspace.git.workspace import GitWorkspace
 from arc.workspace.notices import Notice
-from arc.workspace.protocol import MergeInput
+
+__all__ = ["ResumeTarget", "resume_run"]
 
 _LEFTOVER_GRACE = 0.5
+
+ReadArtifact = Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True)
+class Read:
+    """Everything about a run that its resume needs, read and checked; nothing has been touched."""
+
+    record: RunRecord
+    repository: Repository | None
+    standing: Standing
+    config: RunConfig
+    workflow: Workflow
+    backends: Backends
+    handlers: HandlerRegistry
+    read_artifact: ReadArtifact
+    committed: frozenset[str]
+
 
 async def resume_run(target: ResumeTarget, world: World) -> RunResult:
     """Go on with a run and walk it to its end. A finished run says so and is left alone.
@@ -58,7 +76,7 @@ async def resume_run(target: ResumeTarget, world: World) -> RunResult:
         MissingVariableError: a secret of its configuration is not in the environment.
         NoBackendError, HandlerLoadError, WorkflowError: see `arc.runs.start`.
     """
-    claimed = await to_end(_claim, target, world)
+    claimed = await to_end(claim, target, world)
     try:
         finished = await asyncio.to_thread(_finished, claimed.folder)
         if finished is not None:
@@ -66,15 +84,17 @@ async def resume_run(target: ResumeTarget, world: World) -> RunResult:
             await close_finished(claimed.folder, claimed.folder.read_record(), lambda notice: told.append(notice.message))
             claimed.lease.release()
             return replace(finished, notices=(*finished.notices, *told))
+        read = await to_end(_read, claimed.folder, world)
         await end_processes(RUN_VARIABLE, claimed.folder.run_id, grace=_LEFTOVER_GRACE)
-        prepared = await to_end(_prepare, claimed, world)
+        live = await to_end(_take, claimed, read, target, world)
     except BaseException:
         claimed.lease.release()
         raise
     try:
-        await clear_abandoned(prepared.live, claimed.folder.read_checkpoint())
+        prepared = await to_end(_open, live, read)
+        await clear_abandoned(live, prepared.state)
     except BaseException:
-        prepared.live.close()
+        live.close()
         raise
     return await execute(prepared)
 
@@ -100,11 +120,8 @@ def _finished(folder: RunFolder) -> RunResult | None:
     )
 
 
-# -- read everything, then touch ----------------------------------------------------------------------------------------------------
-
-
-def _prepare(claimed: Claimed, world: World) -> Prepared:
-    folder = claimed.folder
+def _read(folder: RunFolder, world: World) -> Read:
+    """Read everything and check that it belongs together."""
     record = folder.read_record()
     repository = _repository(record) if record.mode == "git" else None
     standing = stand_in_git(folder, record, repository) if repository is not None else stand_on_disk(folder)
@@ -116,47 +133,77 @@ def _prepare(claimed: Claimed, world: World) -> Prepared:
         return metadata.read(name) if data is None and metadata is not None else data
 
     config = live_config(record.config, world.environ, record.run_id)
-    texts = folder.read_sources()
-    graph = Path(record.workflow_file)
+    texts, dry_run = folder.read_sources(), record.mode == "dry_run"
     workflow = load_workflow(
-        graph, config, StoredSources(texts), shown=record.workflow_file, dry_run=record.mode == "dry_run", text=folder.read_graph()
+        Path(record.workflow_file), config, StoredSources(texts), shown=record.workflow_file, dry_run=dry_run, text=folder.read_graph()
     )
-    backends = make_backends(config, texts.get(SCRIPT_SOURCE), dry_run=record.mode == "dry_run")
+    backends = make_backends(config, texts.get(SCRIPT_SOURCE), dry_run=dry_run)
     check_models(workflow, backends)
     handlers = load_handlers(workflow, config, Path(record.start_directory))
     if standing.checkpoint is not None:
         load(standing.checkpoint.to_state().root, read_artifact)  # a missing artifact is told before anything is touched
-    if repository is not None and standing.checkpoint is not None:
-        _check_branches(standing.checkpoint, repository)
+    committed = frozenset(metadata.names("artifacts/")) if metadata is not None else frozenset()
+    return Read(record, repository, standing, config, workflow, backends, handlers, read_artifact, committed)
 
-    redactor = make_redactor(world, config)
-    for place in (folder.path, folder.artifacts, folder.questions):
-        remove_leftovers(place)
-    live = LiveRun(
-        world=world,
-        folder=folder,
-        lease=claimed.lease,
-        record=record,
-        config=config,
-        workflow=workflow,
-        redactor=redactor,
-        events=EventLog(folder.events_file, run_id=record.run_id, clock=world.clock, redactor=redactor, observer=world.observer),
-        repository=repository,
-    )
+
+def _take(claimed: Claimed, read: Read, target: ResumeTarget, world: World) -> LiveRun:
+    """Hold what else must be held, clear what a dead process left in the folder, open the event log."""
+    folder, record = claimed.folder, read.record
+    place = claim_place(world, Path(record.start_directory), record.run_id) if record.mode == "in_place" else None
     try:
+        redactor = make_redactor(world, read.config)
+        for directory in (folder.path, folder.artifacts, folder.questions):
+            remove_leftovers(directory)
         close_stale_questions(folder, world.clock)
         folder.cancel_file.unlink(missing_ok=True)
-        committed = frozenset(metadata.names("artifacts/")) if metadata is not None else frozenset()
-        writer = CheckpointWriter(
-            folder, clock=world.clock, redactor=redactor, events=live.events, repository=repository, committed=committed
+        live = LiveRun(
+            world=world,
+            folder=folder,
+            lease=claimed.lease,
+            record=record,
+            config=read.config,
+            workflow=read.workflow,
+            redactor=redactor,
+            events=EventLog(folder.events_file, run_id=record.run_id, clock=world.clock, redactor=redactor, observer=world.observer),
+            repository=read.repository,
+            place=place,
         )
-        opened, checkpoint = _mend(live, standing, writer)
-        live.update(resumed=record.resumed + 1)
     except BaseException:
-        live.events.close()
+        if place is not None:
+            place.release()
         raise
-    state = None if checkpoint is None else _state(checkpoint, folder, read_artifact)
-    return Prepared(live, opened, writer, backends, handlers, state)
+    for notice in claimed.notices:
+        live.tell(notice)
+    _tell_other_workflow(live, target)
+    return live
+
+
+def _tell_other_workflow(live: LiveRun, target: ResumeTarget) -> None:
+    """Say so if the workflow's file is not any more what the run was started with: the run goes on with its own."""
+    file = target.workflow if target.workflow is not None and target.workflow.suffix != ".toml" else Path(live.config.graph)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    if live.config.graph and live.redactor.text(text) != live.folder.read_graph():
+        message = f"the run goes on with the workflow that it was started with; `{file}` says something else by now"
+        live.tell(Notice("info", "resume.workflow_differs", message))
+
+
+def _open(live: LiveRun, read: Read) -> Prepared:
+    """Mend what a crash left and bring the files to the state."""
+    writer = CheckpointWriter(
+        live.folder,
+        clock=live.world.clock,
+        redactor=live.redactor,
+        events=live.events,
+        repository=live.repository,
+        committed=read.committed,
+    )
+    opened, checkpoint = mend(live, read.standing, writer)
+    live.update(resumed=live.record.resumed + 1)
+    state = None if checkpoint is None else _state(checkpoint, live.folder, read.read_artifact)
+    return Prepared(live, opened, writer, read.backends, read.handlers, state)
 
 
 def _repository(record: RunRecord) -> Repository:
@@ -176,8 +223,8 @@ def _repository(record: RunRecord) -> Repository:
     return Repository.at(common)
 
 
-def _state(checkpoint: CheckpointFile, folder: RunFolder, read_artifact: object) -> RunState:
+def _state(checkpoint: CheckpointFile, folder: RunFolder, read_artifact: ReadArtifact) -> RunState:
     """The engine's state: artifacts loaded, and no ordinal that was ever handed out is handed out again."""
     state = checkpoint.to_state()
-    root = load(state.root, read_artifact)  # type: ignore[arg-type]
+    root = load(state.root, read_artifact)
     return replace(state, root=root, next_ordinal=max(state.next_ordinal, highest_ordinal(folder) + 1))

@@ -27,6 +27,7 @@ from arc.runs.errors import RecordWriteError
 from arc.runs.events import EventLog
 from arc.runs.execute import Prepared, execute
 from arc.runs.live import LiveRun
+from arc.runs.place import claim_place
 from arc.runs.records import RUN_SCHEMA, RunMode, RunRecord
 from arc.runs.redaction import stored_config
 from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, create_run_folder
@@ -186,17 +187,15 @@ def _create(decided: Decided, world: World) -> Prepared:
     """Make the run on the disk and in Git. Of an error, nothing is left but the run folder, which says so."""
     run_id = world.ids.run_id()
     redactor = make_redactor(world, decided.sources.config)
-    folder = create_run_folder(world, run_id, decided.request.logs_dir)
-    lease = Lease.acquire(folder.lease_file, what=f"run {run_id}", clock=world.clock)
+    place = claim_place(world, decided.sources.directory, run_id) if decided.mode == "in_place" else None
     try:
-        fault("start.lease")
-        live = _record(decided, world, folder, lease, redactor)
-    except OSError as error:
-        lease.release()
-        raise RecordWriteError(f"the run folder `{folder.path}` could not be filled: {error.strerror}; nothing was started") from error
+        live = _claim_and_record(decided, world, run_id, redactor)
+        live.place = place
     except BaseException:
-        lease.release()
+        if place is not None:
+            place.release()
         raise
+    folder = live.folder
     try:
         for told in decided.notices:
             live.tell(told)
@@ -208,6 +207,20 @@ def _create(decided: Decided, world: World) -> Prepared:
         raise
     writer = CheckpointWriter(folder, clock=world.clock, redactor=redactor, events=live.events, repository=live.repository)
     return Prepared(live, opened, writer, decided.backends, decided.handlers)
+
+
+def _claim_and_record(decided: Decided, world: World, run_id: str, redactor: Redactor) -> LiveRun:
+    folder = create_run_folder(world, run_id, decided.request.logs_dir)
+    lease = Lease.acquire(folder.lease_file, what=f"run {run_id}", clock=world.clock)
+    try:
+        fault("start.lease")
+        return _record(decided, world, folder, lease, redactor)
+    except OSError as error:
+        lease.release()
+        raise RecordWriteError(f"the run folder `{folder.path}` could not be filled: {error.strerror}; nothing was started") from error
+    except BaseException:
+        lease.release()
+        raise
 
 
 def _record(decided: Decided, world: World, folder: RunFolder, lease: Lease, redactor: Redactor) -> LiveRun:

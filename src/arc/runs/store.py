@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from rapidfuzz import process
-
 from arc.base.atomic import create_exclusive_directory, make_private_directory, write_atomic
 from arc.base.errors import CorruptError
 from arc.base.faults import declare_faults, fault
@@ -227,11 +225,13 @@ def create_run_folder(world: World, run_id: str, logs_dir: Path | None = None) -
             f"the run folder `{home}` cannot be created: {error.strerror}", hints=("set `ARC_HOME` to a folder that can be written",)
         ) from error
     fault("folder.created")
-    if logs_dir is None:
-        return RunFolder(home, run_id)
-    folder = logs_dir.absolute()
+    folder = home if logs_dir is None else logs_dir.absolute()
     try:
+        if folder == home:
+            _hide_from_git(home)
+            return RunFolder(home, run_id)
         _claim_elsewhere(folder)
+        _hide_from_git(folder)
         write_atomic(home / "location.json", encode(Location(_LOCATION_SCHEMA, run_id, str(folder))))
     except OSError as error:
         os.rmdir(home)
@@ -253,6 +253,22 @@ def _claim_elsewhere(folder: Path) -> None:
         os.close(os.open(folder / "lease", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError as error:
         raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY)) from error
+
+
+def _hide_from_git(folder: Path) -> None:
+    """A run folder inside somebody's checkout must not look like their uncommitted work: it ignores itself."""
+    if any((parent / ".git").exists() for parent in folder.parents):
+        write_atomic(folder / ".gitignore", b"*\n", mode=0o644)
+
+
+def register_elsewhere(world: World, folder: RunFolder) -> None:
+    """Make a run folder that lies elsewhere known to this home. Raises `LogsDirError`, `OSError`."""
+    home = world.runs / folder.run_id
+    try:
+        create_exclusive_directory(home)
+    except FileExistsError as error:
+        raise LogsDirError(f"run {folder.run_id} exists already in `{home}`") from error
+    write_atomic(home / "location.json", encode(Location(_LOCATION_SCHEMA, folder.run_id, str(folder.path))))
 
 
 def open_run_folder(home: Path) -> RunFolder:
@@ -294,6 +310,8 @@ def find_run(world: World, prefix: str) -> RunFolder:
             f"`{prefix}` is the start of {len(matching)} runs", details=tuple(matching[:10]), hints=("give more of the id",)
         )
     if not matching:
+        from rapidfuzz import process  # for this message only
+
         near = [match[0] for match in process.extract(wanted, ids, limit=3, score_cutoff=70)] if wanted else []
         hint = f"did you mean {', '.join(f'`{name}`' for name in near)}?" if near else "`arc run list` shows the runs of this home"
         raise RunNotFoundError(f"there is no run `{prefix}` in `{world.runs}`", hints=(hint,))

@@ -9,13 +9,15 @@ from pathlib import Path
 from arc.base.errors import ArcError
 from arc.base.faults import declare_faults, fault
 from arc.base.json import encode
+from arc.base.redact import Redactor
 from arc.runs.errors import StateMismatchError
 from arc.runs.live import LiveRun
-from arc.runs.records import MANIFEST_SCHEMA, Manifest
+from arc.runs.records import MANIFEST_SCHEMA, Manifest, RunRecord
 from arc.runs.redaction import redacted
-from arc.runs.store import source_names
+from arc.runs.store import RunFolder, source_names
 from arc.sandbox.local import LocalSandboxes
 from arc.sandbox.protocol import SandboxProvider
+from arc.workflow.model import Workflow
 from arc.workflow.variables import environment_names
 from arc.workspace.git.metadata import METADATA_PREFIX, MetadataBranch
 from arc.workspace.git.refs import RefUpdate, transact
@@ -135,7 +137,7 @@ def _make_refs(live: LiveRun, repository: Repository, ref: str) -> tuple[RefUpda
         )
     start = record.snapshot_sha or record.base_sha
     assert start is not None
-    first = metadata.prepare(_first_files(live), "init run")
+    first = metadata.prepare(metadata_files(live.record, live.workflow, live.folder, live.redactor), "init run")
     fault("start.metadata")
     updates = (RefUpdate(ref, start, None), first)
     transact(repository, updates)
@@ -143,13 +145,11 @@ def _make_refs(live: LiveRun, repository: Repository, ref: str) -> tuple[RefUpda
     return updates
 
 
-def _first_files(live: LiveRun) -> Mapping[str, bytes]:
+def metadata_files(record: RunRecord, workflow: Workflow, folder: RunFolder, redactor: Redactor) -> Mapping[str, bytes]:
     """What the metadata branch begins with: manifest.json, graph.dot, sources/."""
-    workflow = live.workflow
-    sources = live.folder.read_sources()
+    sources = folder.read_sources()
     names = source_names(sources)
     files = {f"sources/{names[written]}": text.encode() for written, text in sources.items()}
-    record = live.record
     manifest = Manifest(
         schema=MANIFEST_SCHEMA,
         run_id=record.run_id,
@@ -169,7 +169,7 @@ def _first_files(live: LiveRun) -> Mapping[str, bytes]:
         arc_version=record.arc_version,
         snapshot_sha=record.snapshot_sha,
     )
-    return {"manifest.json": encode(redacted(manifest, live.redactor)), "graph.dot": live.folder.read_graph().encode(), **files}
+    return {"manifest.json": encode(redacted(manifest, redactor)), "graph.dot": folder.read_graph().encode(), **files}
 
 
 def metadata_ref(run_id: str) -> str:
