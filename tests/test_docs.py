@@ -182,6 +182,25 @@ def test_the_handler_shown_works(arc: Arc, repo: MakeRepo) -> None:
     assert project.git("show", f"{result['run_branch']}:staging.txt") == "deployed"
 
 
+def test_the_conflict_shown_is_routed_and_solved(arc: Arc, repo: MakeRepo) -> None:
+    workflow = next(text for _, text in blocks(ROOT / "docs" / "execution.md") if text.startswith("digraph attempts"))
+    project = repo({"attempts.dot": workflow})
+    result = arc("--json", "run", "start", "attempts.dot", cwd=project.path).ok().json()
+    assert project.git("show", f"{result['run_branch']}:notes.txt") == "both"
+    assert "solve (success)" in project.git("log", "--format=%s", result["run_branch"])
+
+
+def test_the_retry_policies_shown_are_those_of_the_engine() -> None:
+    from arc.workflow.engine.retry import PRESETS
+
+    rows = re.findall(r"^\| `(\w+)` \| (\d) \| ([\d., ]*)\|$", (ROOT / "docs" / "execution.md").read_text("utf-8"), re.MULTILINE)
+    waits = {
+        name: [preset.first_delay * preset.factor**number for number in range(preset.attempts - 1)] for name, preset in PRESETS.items()
+    }
+    shown = {name: (int(attempts), [float(part) for part in text.split(",") if part.strip()]) for name, attempts, text in rows}
+    assert shown == {name: (preset.attempts, waits[name]) for name, preset in PRESETS.items()}
+
+
 def test_the_syntax_error_shown_is_what_arc_says(arc: Arc, tmp_path: Path) -> None:
     shown = next(text for _, text in blocks(ROOT / "docs" / "workflow-language.md") if text.startswith("fix.dot:"))
     place, source, _, _ = shown.rstrip().split("\n")
