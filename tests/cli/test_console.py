@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -103,6 +106,42 @@ def test_two_branches_ask_one_after_the_other(screen: Screen, terminal: tuple[in
         return [(await task).text for task in asking]
 
     assert asyncio.run(both()) == ["A", "R"]
+
+
+class _Hand:
+    """A clock whose time somebody turns."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.Event().wait()
+
+
+def test_the_time_left_counts_from_the_first_time_the_question_was_asked(screen: Screen, terminal: tuple[int, int]) -> None:
+    """The handler's deadline does not start again after a wrong answer, nor wait while another question has the terminal."""
+    person, program = terminal
+    clock = _Hand()
+    timed = replace(QUESTION, timeout=90.0)
+
+    async def ask_twice() -> None:
+        console = Console(_NoProgress(), descriptor=program, clock=clock)
+        os.write(person, b"nonsense\n")
+        await console.ask(timed)
+        clock.at += 25
+        os.write(person, b"A\n")
+        await console.ask(timed)
+        os.write(person, b"A\n")
+        await console.ask(replace(timed, id="8"))
+
+    asyncio.run(ask_twice())
+    assert re.findall(r"answer \((.*?)\)", screen.text) == ["Approve in 1:30", "Approve in 1:05", "Approve in 1:30"]
 
 
 def test_the_end_of_input_waits_for_another_door(screen: Screen) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from arc.base.json import JsonValue
@@ -66,14 +68,29 @@ def test_other_statuses_are_said_in_words(screen: Screen) -> None:
     assert "partial success" in screen.text
 
 
-@pytest.mark.parametrize("option", ["quiet", "json"])
-def test_nothing_is_shown_with_quiet_or_json(screen: Screen, option: str) -> None:
-    setattr(ui.state, option, True)
+def test_json_hides_everything_and_quiet_all_but_warnings(screen: Screen) -> None:
     progress = Progress(live=False)
-    finish(progress, "plan", 1, commit="0123456789")
-    tell(progress, "run.notice", level="warning", message="something")
+    for option in ("json", "quiet"):
+        setattr(ui.state, option, True)
+        finish(progress, "plan", 1, commit="0123456789")
+        tell(progress, "run.notice", level="info", message="by the way")
+        tell(progress, "run.notice", level="warning", message="something", details=["more"])
+        setattr(ui.state, option, False)
     progress.close()
-    assert screen.text == ""
+    assert screen.text == "warning: something\n  more\n"
+
+
+def test_paths_below_the_working_directory_are_shown_as_typed_here(screen: Screen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tell(Progress(live=False), "run.notice", level="info", message=f"{tmp_path}/a.dot:4:2: unknown attribute, see `{tmp_path}/b`")
+    assert screen.text == "note: a.dot:4:2: unknown attribute, see `b`\n"
+
+
+def test_wide_names_stay_in_line_and_no_control_character_passes(screen: Screen) -> None:
+    progress = Progress(live=False)
+    finish(progress, "計画", 1, commit="0123456")
+    finish(progress, "a\x1b[2Jb", 2, commit="0123456")
+    assert screen.lines == ["✓ 計画                     1.2s  0123456", "✓ a\ufffd[2Jb                   1.2s  0123456"]
 
 
 def test_unknown_events_and_odd_properties_are_ignored(screen: Screen) -> None:

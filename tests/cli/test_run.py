@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Arc, MakeRepo, Repo
+from tests.conftest import Arc, MakeRepo, Ran, Repo
 
 GOOD = """digraph good {
   start [shape=Mdiamond]
@@ -42,10 +42,12 @@ ASKING = """digraph asking {
 }
 """
 
+FAILING = GOOD.replace("echo made > made.txt", "for i in $(seq 12); do echo error $i >&2; done; exit 3")
+
 
 @pytest.fixture
 def project(repo: MakeRepo) -> Repo:
-    return repo({"good.dot": GOOD, "slow.dot": SLOW, "asking.dot": ASKING, "failing.dot": GOOD.replace("echo made > made.txt", "exit 3")})
+    return repo({"good.dot": GOOD, "slow.dot": SLOW, "asking.dot": ASKING, "failing.dot": FAILING})
 
 
 def run_folders() -> list[Path]:
@@ -94,12 +96,68 @@ def test_quiet_leaves_only_the_answer(arc: Arc, project: Repo) -> None:
     assert ran.stdout.startswith("✓ success")
 
 
-def test_a_failed_run_ends_with_1_and_says_why_and_how_to_go_on(arc: Arc, project: Repo) -> None:
+def test_a_failed_run_ends_with_1_and_says_why_where_and_how_to_go_on(arc: Arc, project: Repo) -> None:
     ran = arc("run", "start", "failing.dot", cwd=project.path)
     (folder,) = run_folders()
+    run_id = folder.name
     assert ran.status == 1
-    assert "exit code 3" in ran.stderr
-    assert f"arc run resume {folder.name}" in ran.stdout
+    assert "failed: exit code 3" in ran.stderr
+    first, reason, *rest = ran.stdout.splitlines()
+    assert first.startswith(f"✗ fail  run {run_id}  ")
+    assert reason.startswith("  node `write` ended with outcome `fail`")
+    assert rest == [
+        "",
+        "  the end of stderr of @2 write",
+        *(f"  │ error {number}" for number in range(3, 13)),
+        "",
+        f"  output  arc run logs {run_id} @2",
+        f"  look    git log -p arc/run/{run_id}",
+        f"  state   arc run show {run_id}",
+        f"  resume  arc run resume {run_id}",
+        f"  fork    arc run fork {run_id} @1",
+    ]
+    assert arc.inside("run", "logs", run_id, "@2").ok().stdout.splitlines()[-1] == "error 12"
+
+
+def test_a_finished_run_is_not_run_again_and_says_so(arc: Arc, project: Repo) -> None:
+    arc("run", "start", "good.dot", cwd=project.path).ok()
+    (folder,) = run_folders()
+    events = (folder / "events.jsonl").read_bytes()
+    for words in (("resume", folder.name), ("start", "--run-branch", f"arc/run/{folder.name}")):
+        ran = arc("run", *words, cwd=project.path).ok()
+        assert ran.stderr == ""
+        assert ran.stdout.splitlines() == [
+            f"run {folder.name} has finished (success); nothing to resume",
+            f"  look    git log -p arc/run/{folder.name}",
+            f"  state   arc run show {folder.name}",
+            f"  merge   git merge arc/run/{folder.name}",
+        ]
+    assert (folder / "events.jsonl").read_bytes() == events
+
+
+@pytest.mark.parametrize("way", ["--run-branch", "--resume"])
+def test_options_that_a_resume_would_ignore_are_refused_by_name(arc: Arc, project: Repo, way: str) -> None:
+    given = {
+        "--goal": "g",
+        "--input": "a=b",
+        "--label": "a=b",
+        "--model": "m",
+        "--provider": "p",
+        "--backend": "cli",
+        "--agent-command": "x",
+        "--script": "s",
+        "--logs-dir": "d",
+    }
+    for name, value in given.items():
+        ran = arc.inside("run", "start", way, "arc/run/X", name, value)
+        assert ran == Ran(
+            "",
+            f"error: `{name}` does not go with `{way}`: a run goes on as it was started\n\n"
+            "hint: to change its inputs: `arc run fork RUN @last -i KEY=VALUE`\n",
+            2,
+        )
+    ran = arc.inside("run", "start", way, "arc/run/X", "--dry-run", "--auto-approve", "--snapshot-dirty")
+    assert ran.stderr.startswith(f"error: `--dry-run`, `--auto-approve` and `--snapshot-dirty` do not go with `{way}`")
 
 
 @pytest.mark.parametrize(
@@ -125,10 +183,33 @@ def test_a_broken_workflow_is_shown_with_place_and_caret(arc: Arc, project: Repo
     ran = arc("run", "start", "broken.dot", cwd=project.path)
     lines = ran.stderr.splitlines()
     assert ran.status == 1
-    assert "broken.dot:2:16:" in lines[0]
+    assert lines[0].startswith("error: broken.dot:2:16: ")
     assert lines[1].strip() == "start [shape=]"
     assert lines[2].strip() == "^"
+    assert len([line for line in lines if "^" in line]) == 1
     assert run_folders() == []
+
+
+def test_each_of_several_errors_of_a_workflow_is_told_once_with_its_hint(arc: Arc, project: Repo) -> None:
+    project.write(
+        "bad.dot", 'digraph bad {\n  start [shape=Mdiamond]\n  a [shape=parallelogram, timeout="3 hours", script="x"]\n  start -> a\n}\n'
+    )
+    (project.path / "sub").mkdir()
+    ran = arc("run", "start", str(project.path / "bad.dot"), cwd=project.path / "sub")
+    assert (ran.status, ran.stdout) == (1, "")
+    assert ran.stderr.splitlines() == [
+        "error: `../bad.dot` has 2 errors",
+        "",
+        "../bad.dot:1:1: the workflow has no exit node",
+        "    digraph bad {",
+        "    ^",
+        'hint: give one node shape=Msquare or type="exit", or call it `exit`',
+        "",
+        "../bad.dot:3:35: `3 hours` cannot be the value of `timeout`",
+        '      a [shape=parallelogram, timeout="3 hours", script="x"]',
+        "                                      ^",
+        "expected duration (`250ms`, `90s`, `15m`, `2h`, `1d`) or a number of seconds",
+    ]
 
 
 @pytest.mark.kill

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -177,7 +178,7 @@ class MadeRun:
         parent = self.repository.ref(ref)
         assert parent is not None, ref
         pygit2 = self.repository.pygit2
-        edits = {name.encode(): Entry(FILE, str(pygit2.create_blob(text.encode()))) for name, text in files.items()}
+        edits = {os.fsencode(name): Entry(FILE, str(pygit2.create_blob(text.encode()))) for name, text in files.items()}
         tree = edit_tree(self.repository, tree_of(self.repository, parent), edits)
         copy = with_root(file, place_commit(file.to_state().root, completed.frame, None), git_tree_sha=tree, git_parent_sha=parent)
         update = self.metadata.prepare({"checkpoint.json": encode(copy), **artifacts}, f"checkpoint {completed.ordinal}")

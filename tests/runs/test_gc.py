@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -151,6 +152,52 @@ def test_a_corrupt_run_stays_and_does_not_stop_the_others(made: MadeRun) -> None
     assert "run.json" in items[broken.run_id].refused[0]
     assert collect(made.world, GcRequest()).deleted == (made.run_id,)
     assert broken.run_file.exists()
+
+
+def test_a_corrupt_run_goes_by_name_when_asked_and_with_nothing_that_may_be_work(made: MadeRun) -> None:
+    broken = create_run_folder(made.world, made.world.ids.run_id())
+    broken.run_file.write_bytes(b"{")
+    (broken.worktree / "x").mkdir(parents=True)
+    request = GcRequest(runs=(broken,), discard_corrupt=True)
+    (item,) = plan_gc(made.world, request).items
+    assert item.refused == (f"`{broken.worktree}` may hold work that no commit has: look, and remove it yourself",)
+    assert collect(made.world, request).deleted == ()
+    (broken.worktree / "x").rmdir()
+    assert plan_gc(made.world, GcRequest(runs=(broken,))).items[0].refused == (item.reason,)
+    assert collect(made.world, request).deleted == (broken.run_id,)
+    assert not broken.path.exists()
+    assert made.folder.run_file.exists()
+
+
+def test_a_corrupt_run_that_a_process_works_on_stays(made: MadeRun) -> None:
+    broken = create_run_folder(made.world, made.world.ids.run_id())
+    with Lease.acquire(broken.lease_file, what="run", clock=made.world.clock):
+        (item,) = plan_gc(made.world, GcRequest(runs=(broken,), discard_corrupt=True)).items
+        assert len(item.refused) == 1
+        assert "works on it" in item.refused[0]
+
+
+def test_a_run_whose_folder_elsewhere_is_gone_can_be_removed(made: MadeRun, tmp_path: Path) -> None:
+    lost = create_run_folder(made.world, made.world.ids.run_id(), tmp_path / "elsewhere")
+    shutil.rmtree(lost.path)
+    assert collect(made.world, GcRequest(runs=(lost,), discard_corrupt=True)).deleted == (lost.run_id,)
+    assert not (made.world.runs / lost.run_id).exists()
+
+
+@pytest.mark.parametrize("option", ["discard_corrupt", "discard_unmerged"])
+def test_what_discards_needs_names(made: MadeRun, option: str) -> None:
+    with pytest.raises(UsageError, match=f"`--{option.replace('_', '-')}` needs the runs by name"):
+        plan_gc(made.world, GcRequest(**{option: True}))  # type: ignore[arg-type]
+
+
+def test_a_fork_that_was_killed_before_its_refs_can_be_removed(made: MadeRun) -> None:
+    forked = find_run(made.world, fork_run(made.known, ForkRequest("plan"), made.world).run_id)
+    for ref in (f"refs/heads/arc/run/{forked.run_id}", f"refs/arc/{forked.run_id}"):
+        made.repo.git("update-ref", "-d", ref)
+    (item,) = plan_gc(made.world, GcRequest(runs=(open_known(forked),))).items
+    assert (item.status, item.refs, item.refused) == ("created", (), ())
+    assert collect(made.world, GcRequest(runs=(open_known(forked),))).deleted == (forked.run_id,)
+    assert not forked.path.exists()
 
 
 def test_in_a_folder_of_the_persons_own_only_arcs_files_go(repo: MakeRepo, tmp_path: Path) -> None:

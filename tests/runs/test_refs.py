@@ -8,9 +8,9 @@ from arc.runs.refs import common_dir_around, scan_runs
 from tests.conftest import MakeRepo, Repo
 
 
-def around(directory: Path) -> frozenset[str] | None:
+def around(directory: Path) -> set[str] | None:
     common = common_dir_around(directory)
-    return None if common is None else scan_runs(common)
+    return None if common is None else set(scan_runs(common))
 
 
 def with_runs(repo: MakeRepo) -> Repo:

@@ -39,3 +39,13 @@ def decode(data: bytes, kind: type[T], source: str | Path) -> T:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
         raise CorruptError(f"`{source}` is not a valid {kind.__name__}: {error}") from error
+
+
+def name_fields(key: str, name: bytes) -> JsonObject:
+    """A file's name for a JSON document: as text, and where it is not UTF-8, whole in base64 under `{key}_b64`."""
+    try:
+        return {key: name.decode()}
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return {key: name.decode(errors="replace"), f"{key}_b64": b64encode(name).decode()}

@@ -35,6 +35,7 @@ class Console:
         self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         self._clock = clock or SystemClock()
         self._turn = asyncio.Lock()
+        self._asked: dict[str, float] = {}
         self._typed = b""
         self._ended = False
 
@@ -43,10 +44,11 @@ class Console:
 
         The timeout belongs to the human handler; here it is only counted down.
         """
+        # the handler's time runs from the first time on: also while another question has the terminal, and over wrong answers
+        started = self._asked.setdefault(question.id, self._clock.monotonic())
         async with self._turn:
             with self._progress.suspended():
-                self._show(question)
-                started = self._clock.monotonic()
+                self._show(question, started)
                 ticker = asyncio.ensure_future(self._count_down(question, started))
                 try:
                     while True:
@@ -64,7 +66,7 @@ class Console:
         """Say that the answer matched nothing."""
         ui.talk(f"{ui.style('!', 'yellow', stream=sys.stderr)} {reason}")
 
-    def _show(self, question: Question) -> None:
+    def _show(self, question: Question, started: float) -> None:
         first, *rest = question.text.splitlines() or [""]
         ui.talk(f"{ui.style('?', 'magenta', 'bold', stream=sys.stderr)} {question.node}  {ui.style(first, 'bold', stream=sys.stderr)}")
         for line in rest:
@@ -74,7 +76,7 @@ class Console:
             ui.talk(f"  [{ui.style(choice.key, 'bold', stream=sys.stderr)}] {choice.label}{default}")
         if question.freeform:
             ui.talk("  or any text")
-        self._prompt(question, self._clock.monotonic())
+        self._prompt(question, started)
 
     def _prompt(self, question: Question, started: float) -> None:
         sys.stderr.write(f"\r{self._prompt_text(question, started)}")

@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING
 import arc
 from arc.base.errors import ArcError, ExitStatus, UsageError
 from arc.cli import ui
+from arc.cli.findings import finding_document, finding_lines, near, nearby
 
 if TYPE_CHECKING:
     from typer import TyperException
+
+    from arc.workflow.values import Diagnostic
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -33,41 +36,83 @@ def wants_json(arguments: Sequence[str]) -> bool:
 
 
 def error_document(error: ArcError) -> dict[str, object]:
-    """The JSON form of an error."""
-    return {
-        "error": {
-            "code": error.code,
-            "message": error.message,
-            "details": list(error.details),
-            "hints": list(error.hints),
-            "status": int(error.status),
-        }
+    """The JSON form of an error; that of a workflow has its findings too."""
+    inner: dict[str, object] = {
+        "code": error.code,
+        "message": error.message,
+        "details": list(error.details),
+        "hints": list(error.hints),
+        "status": int(error.status),
     }
+    found = _findings(error)
+    if found:
+        inner["diagnostics"] = [finding_document(finding) for finding in found]
+    return {"error": inner}
 
 
 def show_error(error: ArcError, arguments: Sequence[str]) -> int:
     """Show an error on stderr; returns its exit status."""
     if wants_json(arguments):
-        import json
-
-        ui.talk(json.dumps(error_document(error), ensure_ascii=False))
+        _talk_json(error_document(error))
         return int(error.status)
-    first, *rest = str(error).splitlines() or [error.code]
-    ui.talk(f"{ui.style('error:', 'red', 'bold', stream=sys.stderr)} {first}")
-    for line in rest:
-        ui.talk(line)
-    for line in error.details:
-        ui.talk(f"  {line}")
-    if error.hints:
-        ui.talk("")
+    found = _findings(error)
+    if found:
+        _show_findings(found)
+    else:
+        _talk("error:", "red", nearby(error.message))
+        for detail in error.details:
+            for line in detail.splitlines() or [""]:
+                ui.talk(f"  {nearby(line)}")
+        if error.hints:
+            ui.talk("")
         for hint in error.hints:
-            ui.talk(f"{ui.style('hint:', 'cyan', stream=sys.stderr)} {hint}")
+            _talk("hint:", "cyan", hint)
     if ui.state.debug:
         import traceback
 
         ui.talk("")
         ui.talk("".join(traceback.format_exception(error)).rstrip())
     return int(error.status)
+
+
+def _talk_json(document: dict[str, object]) -> None:
+    import json
+
+    ui.talk(json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+
+
+def _talk(word: str, color: str, text: str) -> None:
+    ui.say(word, (color, "bold") if word == "error:" else (color,), text)
+
+
+def _findings(error: ArcError) -> list[Diagnostic]:
+    """The errors of a workflow (a `WorkflowError`, whose module is not imported to ask)."""
+    found: tuple[Diagnostic, ...] = getattr(error, "diagnostics", ())
+    return [finding for finding in found if finding.severity == "error"] or list(found)
+
+
+def _show_findings(found: Sequence[Diagnostic]) -> None:
+    """One finding is the error itself; several are told with their number first, each with its own excerpt and hint."""
+    blocks = [finding_lines(finding, stream=sys.stderr) for finding in found]
+    if len(blocks) == 1:
+        first, *rest = blocks[0]
+        _talk("error:", "red", first)
+        hints = [line for line in rest if line.startswith("hint: ")]
+        for line in rest:
+            if line not in hints:
+                ui.talk(line)
+        for line in hints:
+            ui.talk("")
+            _talk("hint:", "cyan", line.removeprefix("hint: "))
+        return
+    _talk("error:", "red", f"`{near(found[0].position.file)}` has {len(found)} errors")
+    for lines in blocks:
+        ui.talk("")
+        for line in lines:
+            if line.startswith("hint: "):
+                _talk("hint:", "cyan", line.removeprefix("hint: "))
+            else:
+                ui.talk(line)
 
 
 def show_usage(error: TyperException, arguments: Sequence[str]) -> int:
@@ -113,9 +158,7 @@ def show_bug(error: BaseException, arguments: Sequence[str]) -> int:
         bug.hints = ()
         ui.talk(text.rstrip())
     if wants_json(arguments):
-        import json
-
-        ui.talk(json.dumps({"error": {**_inner(bug), "code": "internal", "status": int(ExitStatus.INTERNAL)}}, ensure_ascii=False))
+        _talk_json({"error": {**_inner(bug), "code": "internal", "status": int(ExitStatus.INTERNAL)}})
     else:
         show_error(bug, arguments) if not ui.state.debug else ui.talk(f"{bug.message}\n  {where}")
     return ExitStatus.INTERNAL

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 
 from arc.base.json import JsonObject, JsonValue
 from arc.cli import ui
+from arc.cli.findings import nearby
+from arc.cli.table import pad
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -70,9 +72,9 @@ class Progress:
     def observe(self, line: JsonObject) -> None:
         """Show one event. Never raises for an event it does not know."""
         self.run_id = str(line["run_id"]) if "run_id" in line else self.run_id
-        if ui.state.quiet or ui.state.json:
-            return
         name = str(line.get("event"))
+        if ui.state.json or (ui.state.quiet and name != "run.notice"):
+            return
         show = _SHOWN.get(name)
         if show is None:
             return
@@ -113,7 +115,7 @@ class Progress:
         if self._live is not None:
             from rich.text import Text
 
-            self._live.console.print(Text.from_ansi(text), soft_wrap=True)
+            self._live.console.print(Text.from_ansi(ui.clean(text, sys.stderr)), soft_wrap=True)
         else:
             ui.note(text)
 
@@ -276,14 +278,17 @@ class Progress:
         self.close()
 
     def _notice(self, event: _Event) -> None:
-        message = event.text("message")
-        if event.text("level") == "warning":
-            self._print(f"{ui.style('warning:', 'yellow', 'bold', stream=sys.stderr)} {message}")
-            details = event.properties.get("details")
-            for detail in details if isinstance(details, list) else ():
-                self._print(f"  {detail}")
-        else:
+        message = nearby(event.text("message", limit=400))
+        if event.text("level") != "warning":
             self._print(_dim(f"note: {message}"))
+            return
+        found = event.properties.get("details")
+        details = [nearby(str(detail)) for detail in found] if isinstance(found, list) else []
+        if self._live is None:
+            ui.warn(message, *details)
+            return
+        for line in (f"{ui.style('warning:', 'yellow', 'bold', stream=sys.stderr)} {message}", *(f"  {detail}" for detail in details)):
+            self._print(line)
 
 
 @dataclass(frozen=True)
@@ -294,9 +299,9 @@ class _Event:
     ordinal: int | None
     properties: Mapping[str, JsonValue]
 
-    def text(self, key: str) -> str:
+    def text(self, key: str, limit: int = 100) -> str:
         value = self.properties.get(key)
-        return "" if value is None else first_line(str(value))
+        return "" if value is None else first_line(str(value), limit)
 
     def number(self, key: str) -> float:
         value = self.properties.get(key)
@@ -355,8 +360,8 @@ def short_path(path: str) -> str:
 def node_line(mark: str, style: str, path: str, text: str) -> str:
     """A line of progress: mark, node (indented by its depth), what happened."""
     indent = "  " * depth(path)
-    name = f"{indent}{{}} {short_path(path)}".ljust(NAME_WIDTH + 2).format(ui.style(mark, style, stream=sys.stderr))
-    return f"{name}{text}"
+    name = pad(f"{indent}  {ui.visible(short_path(path), newlines=False)}", NAME_WIDTH).removeprefix(f"{indent} ")
+    return f"{indent}{ui.style(mark, style, stream=sys.stderr)}{name} {text}"
 
 
 def seconds(value: float) -> str:

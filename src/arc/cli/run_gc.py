@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from arc.base.errors import ExitStatus, RefusedError
 from arc.cli import options, ui
 from arc.cli.completion import complete_run
-from arc.cli.run_view import STATUS_STYLES, count, open_run, size_text
+from arc.cli.run_view import STATUS_STYLES, count, size_text
 from arc.cli.table import Column, show_table
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ Merged = Annotated[bool, typer.Option("--merged", help="Only runs whose branch a
 Finished = Annotated[bool, typer.Option("--finished", help="Only finished runs (the default if nothing is asked for)")]
 PlanOnly = Annotated[bool, typer.Option("--plan", "--dry-run", help="Show the plan and stop")]
 Discard = Annotated[bool, typer.Option("--discard-unmerged", help="Of the named runs: lose commits that nothing else reaches")]
+DiscardCorrupt = Annotated[
+    bool, typer.Option("--discard-corrupt", help="Of the named runs: delete folders that hold no readable run (their refs stay)")
+]
 
 _COLUMNS = (
     Column("plan", fixed=True),
@@ -48,6 +52,7 @@ def command(
     yes: options.Yes = False,
     confirm: options.Confirm = None,
     discard_unmerged: Discard = False,
+    discard_corrupt: DiscardCorrupt = False,
 ) -> int | None:
     """Delete what runs left behind: folder, worktree, branches and metadata
 
@@ -61,15 +66,17 @@ def command(
       arc run gc 01JK --discard-unmerged
     """
     from arc.runs.gc import GcRequest, parse_age, plan_gc
+    from arc.runs.lookup import find_named
 
+    world = options.world()
     request = GcRequest(
-        runs=tuple(open_run(run) for run in runs or ()),
+        runs=tuple(find_named(world, run, Path.cwd()) for run in runs or ()),
         older_than=parse_age(older_than) if older_than is not None else None,
         merged=merged,
         finished=finished,
         discard_unmerged=discard_unmerged,
+        discard_corrupt=discard_corrupt,
     )
-    world = options.world()
     planned = plan_gc(world, request)
     if plan and ui.state.json:
         ui.json(planned.document())
@@ -130,6 +137,9 @@ def _show(planned: GcPlan) -> None:
         for name in item.lost:
             ui.warn(f"{item.run_id}: the commits of `{name}` are reachable from nowhere else and go for good")
     ui.note(ui.style(f"plan {planned.digest}", "dim"))
+    corrupt = [item.run_id for item in planned.items if item.status == "corrupt" and item.refused == (item.reason,)]
+    if corrupt:
+        ui.hint(f"to remove what cannot be read: `arc run gc {corrupt[0]} --discard-corrupt`")
     unmerged = [item.run_id for item in planned.items if any(reason.startswith("commits reachable") for reason in item.refused)]
     if unmerged:
         ui.hint(f"merge what you want to keep; to lose the rest: `arc run gc {unmerged[0]} --discard-unmerged`")

@@ -66,6 +66,9 @@ def command(status: Status = None, here: Here = False, all: All = False) -> None
     for row in rows:
         if row.problem:
             ui.warn(f"run {row.run_id}: {row.problem}")
+    corrupt = next((row.run_id for row in rows if row.problem and row.logs_dir), None)
+    if corrupt is not None:
+        ui.hint(f"to remove what is left of it: `arc run gc {corrupt} --discard-corrupt`")
 
 
 def _cells(row: RunRow, now: datetime) -> list[str]:

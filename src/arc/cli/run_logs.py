@@ -11,6 +11,7 @@ import typer
 from arc.base.errors import NotFoundError, UsageError
 from arc.cli import options, ui
 from arc.cli.completion import complete_target
+from arc.cli.findings import nearby
 from arc.cli.run_view import open_run
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def command(
 ) -> None:
     """Show a run's events, or what one node printed
 
-    With `-f` new events are shown until the run ends, or its process does. With `--json` each event is one line.
+    With `-f` new events are shown until the run ends, or its process does. `-v` shows all that an event says. With `--json` each event is
+    one line.
 
     \b
     Examples:
@@ -105,24 +107,18 @@ def _show_line(line: bytes, *, raw: bool) -> None:
 
 
 def _readable(record: EventRecord) -> str:
-    """`19:54:12  node.completed  @3 build  status=success duration_ms=412`."""
+    """`19:54:12  node.completed  @3 build  success after 0.4s`."""
     from datetime import datetime
 
-    import msgspec
-
-    from arc.cli.progress import first_line
+    from arc.cli.event_text import event_text, pairs_text
+    from arc.cli.table import pad
 
     moment = datetime.fromisoformat(record.ts).astimezone().strftime("%H:%M:%S") if record.ts else "--:--:--"
     place = f"@{record.ordinal} {record.node}" if record.ordinal is not None and record.node else record.node or ""
-    parts = []
-    for key, value in record.properties.items():
-        if value is None or value == [] or value == {} or value == "":
-            continue
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        parts.append(f"{ui.style(key + '=', 'dim')}{first_line(text, 80)}")
+    text = pairs_text(record.properties) if ui.state.verbose else nearby(event_text(record.event, record.properties))
     color = "red" if record.event.endswith((".failed", ".torn")) else "green" if record.event.endswith(".completed") else "cyan"
     name = ui.style(record.event.ljust(18), color)
-    return f"{ui.style(moment, 'dim')}  {name}  {place.ljust(16)}  {' '.join(parts)}".rstrip()
+    return f"{ui.style(moment, 'dim')}  {name}  {pad(ui.visible(place, newlines=False), 16)}  {text}".rstrip()
 
 
 def _show_output(known: KnownRun, text: str, *, stdout: bool, stderr: bool) -> None:

@@ -18,16 +18,18 @@ def command(run: options.Run) -> int:
       arc run resume 01JKXYZ --json
     """
     from arc.cli.running import execute
-    from arc.runs.resume import ResumeTarget, resume_run
+    from arc.runs.claim import ResumeTarget
+    from arc.runs.resume import resume_run
 
     target = ResumeTarget(run=run, directory=Path.cwd())
     return execute(lambda world: resume_run(target, world))
 
 
-def resume_from(*, checkpoint: Path | None, branch: str | None, workflow: Path | None, logs_dir: Path | None, auto_approve: bool) -> int:
+def resume_from(*, checkpoint: Path | None, branch: str | None, workflow: Path | None) -> int:
     """The same from `arc run start --resume CHECKPOINT` and `--run-branch BRANCH`."""
     from arc.cli.running import execute
-    from arc.runs.resume import ResumeTarget, resume_run
+    from arc.runs.claim import ResumeTarget
+    from arc.runs.resume import resume_run
 
     target = ResumeTarget(checkpoint=checkpoint, branch=branch, workflow=workflow, directory=Path.cwd())
     return execute(lambda world: resume_run(target, world))

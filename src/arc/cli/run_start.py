@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,7 +70,22 @@ def command(
 
         if resume is not None and run_branch is not None:
             raise UsageError("`--resume` and `--run-branch` say two different things: give one")
-        return resume_from(checkpoint=resume, branch=run_branch, workflow=workflow, logs_dir=logs_dir, auto_approve=auto_approve)
+        given = {
+            "--goal": goal is not None,
+            "--input": bool(inputs),
+            "--label": bool(labels),
+            "--model": model is not None,
+            "--provider": provider is not None,
+            "--backend": backend is not None,
+            "--agent-command": agent_command is not None,
+            "--script": script is not None,
+            "--logs-dir": logs_dir is not None,
+            "--dry-run": dry_run,
+            "--auto-approve": auto_approve,
+            "--snapshot-dirty": snapshot_dirty,
+        }
+        _refuse_with_resume("--resume" if resume is not None else "--run-branch", given)
+        return resume_from(checkpoint=resume, branch=run_branch, workflow=workflow)
     if workflow is None:
         raise UsageError("a workflow is missing", hints=("arc run start review.dot", "arc run start --run-branch arc/run/RUN_ID"))
     request = StartRequest(
@@ -88,6 +104,19 @@ def command(
     from arc.runs.start import start_run
 
     return execute(lambda world: start_run(request, world))
+
+
+def _refuse_with_resume(way: str, given: Mapping[str, bool]) -> None:
+    """A run goes on as it was started: options that decide about that are refused by name, not passed over."""
+    names = [f"`{name}`" for name, is_given in given.items() if is_given]
+    if not names:
+        return
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    verb = "does" if len(names) == 1 else "do"
+    raise UsageError(
+        f"{listed} {verb} not go with `{way}`: a run goes on as it was started",
+        hints=("to change its inputs: `arc run fork RUN @last -i KEY=VALUE`",),
+    )
 
 
 def pairs(words: list[str] | None, option: str) -> dict[str, str]:

@@ -162,15 +162,11 @@ def entry_document(entry: TimelineEntry, files: int | None = None) -> JsonObject
 
 def change_document(change: Change) -> JsonObject:
     """A changed path; `path_b64` only where the name is not UTF-8."""
-    from base64 import b64encode
+    from arc.base.json import name_fields
 
-    document: JsonObject = {"path": change.path.decode(errors="replace"), "kind": change.kind}
-    try:
-        change.path.decode()
-    except UnicodeDecodeError:
-        document["path_b64"] = b64encode(change.path).decode()
+    document: JsonObject = {**name_fields("path", change.path), "kind": change.kind}
     if change.old_path is not None:
-        document["old_path"] = change.old_path.decode(errors="replace")
+        document |= name_fields("old_path", change.old_path)
     return document
 
 

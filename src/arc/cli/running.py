@@ -1,4 +1,4 @@
-"""Runs the engine for a command: progress, questions, signals, and how the run's end is told.
+"""Runs the engine for a command: progress, questions, signals, and the exit status of how it ended.
 
 Signals: the first Ctrl-C (or SIGTERM) cancels the run, which stops its commands, keeps what is saved and can be resumed; the second one
 skips the grace that commands get to stop; the third ends the process at once. Exit status 130 or 143 then.
@@ -10,18 +10,16 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from arc.base.errors import ExitStatus
 from arc.cli import options, ui
-from arc.cli.progress import Progress, seconds
+from arc.cli.progress import Progress
+from arc.cli.result import GOOD, show_result
 
 if TYPE_CHECKING:
     from arc.runs.world import RunResult, World
-
-_GOOD = {"success", "partial_success"}
-_MARKS = {"success": ("✓", "green"), "partial_success": ("~", "yellow"), "fail": ("✗", "red"), "canceled": ("■", "yellow")}
 
 
 class _Stop:
@@ -65,7 +63,7 @@ def execute(start: Callable[[World], Awaitable[RunResult]]) -> int:
         show_result(result, world.clock.monotonic() - before)
     if stopped is not None:
         return 128 + stopped
-    return ExitStatus.OK if result is not None and result.status in _GOOD else ExitStatus.FAILED
+    return ExitStatus.OK if result is not None and result.status in GOOD else ExitStatus.FAILED
 
 
 def _canceled(run_id: str, world: World) -> RunResult:
@@ -98,41 +96,3 @@ async def _supervise(
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def result_document(result: RunResult) -> dict[str, object]:
-    """The `--json` form of how a run ended (docs/json.md)."""
-    document = asdict(result)
-    document["logs_dir"] = str(result.logs_dir)
-    document["kept_worktree"] = str(result.kept_worktree) if result.kept_worktree else None
-    document["metadata_ref"] = f"refs/arc/{result.run_id}" if result.run_branch else None
-    document["notices"] = list(result.notices)
-    return document
-
-
-def show_result(result: RunResult, elapsed: float) -> None:
-    """How the run ended, where its work is, and what can be done next."""
-    if ui.state.json:
-        ui.json(result_document(result))
-        return
-    mark, style = _MARKS.get(result.status, ("•", "bold"))
-    words = result.status.replace("_", " ")
-    ui.note("")
-    ui.out(f"{ui.style(f'{mark} {words}', style, 'bold')}  run {result.run_id}  {seconds(elapsed)}")
-    if result.failure:
-        ui.out(f"  {result.failure}")
-    lines: list[tuple[str, str]] = []
-    if result.run_branch:
-        branch = result.run_branch.removeprefix("refs/heads/")
-        lines.append(("look", f"git log -p {branch}"))
-        lines.append(("state", f"arc run show {result.run_id}"))
-        if result.status in _GOOD:
-            lines.append(("merge", f"git merge {branch}"))
-    else:
-        lines.append(("look", f"arc run show {result.run_id}"))
-    if result.status not in _GOOD:
-        lines.append(("resume", f"arc run resume {result.run_id}"))
-    if result.kept_worktree is not None:
-        lines.append(("kept", f"{result.kept_worktree} (it holds work that no commit has)"))
-    for name, text in lines:
-        ui.out(f"  {ui.style(name.ljust(6), 'dim')}  {text}")

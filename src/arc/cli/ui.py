@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -95,8 +95,13 @@ def _styled(text: str) -> str:
     return shown + "\033[0m" if colors and colors[-1] != "\033[0m" else shown
 
 
+def clean(text: str, stream: TextIO) -> str:
+    """`text` as it may go to `stream`: colours where it has them, nothing else that a terminal would obey."""
+    return _styled(text) if has_color(stream) else visible(text)
+
+
 def _write(stream: TextIO, text: str) -> None:
-    text = _styled(text) if has_color(stream) else visible(text)
+    text = clean(text, stream)
     # names that are not UTF-8 arrive surrogate-escaped; they leave as the bytes they were
     data = (text + "\n").encode("utf-8", "surrogateescape")
     with _quiet_pipe(stream):
@@ -133,14 +138,30 @@ def json(value: object) -> None:
     """The answer of a `--json` command: exactly one document."""
     from arc.base.json import encode
 
-    out(encode(value).decode().rstrip("\n"))
+    out(_encoded(value, encode))
 
 
 def json_line(value: object) -> None:
     """One object of a streaming `--json` command."""
     from arc.base.json import encode_line
 
-    out(encode_line(value).decode().rstrip("\n"))
+    out(_encoded(value, encode_line))
+
+
+def _encoded(value: object, encode: Callable[[object], bytes]) -> str:
+    try:
+        return encode(value).decode().rstrip("\n")
+    except UnicodeEncodeError:  # a path of this machine that is not UTF-8
+        return encode(_utf8(value)).decode().rstrip("\n")
+
+
+def _utf8(value: object) -> object:
+    """A document with U+FFFD for what is not UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {_utf8(key): _utf8(item) for key, item in value.items()}
+    return [_utf8(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def talk(text: str) -> None:
@@ -162,14 +183,43 @@ def step(text: str) -> None:
 
 def warn(text: str, *details: str) -> None:
     """A warning that a person can act on, on stderr, also with `-q`."""
-    talk(f"{style('warning:', 'yellow', 'bold', stream=sys.stderr)} {text}")
+    say("warning:", ("yellow", "bold"), text)
     for line in details:
         talk(f"  {line}")
 
 
+def say(word: str, styles: Sequence[str], text: str) -> None:
+    """`word text` on stderr, as errors, warnings and hints are told."""
+    first, *rest = wrapped(text, indent=2, before=len(word) + 1, stream=sys.stderr)
+    talk("\n".join((f"{style(word, *styles, stream=sys.stderr)} {first}", *rest)))
+
+
 def hint(text: str) -> None:
     """A command or remedy that can be pasted, on stderr; nothing with `-q`."""
-    note(f"{style('hint:', 'cyan', stream=sys.stderr)} {text}")
+    if not state.quiet:
+        say("hint:", ("cyan",), text)
+
+
+def wrapped(text: str, *, indent: int = 0, before: int = 0, stream: TextIO | None = None) -> list[str]:
+    """`text` as lines that break between words where `stream` (default: stdout) is a terminal, else as one; all but a first line that has
+    `before` cells in front of it are indented."""
+    margin = " " * indent
+    first = "" if before else margin
+    if not (stream or sys.stdout).isatty():
+        return [first + text]
+    import shutil
+    import textwrap
+
+    width = max(30, shutil.get_terminal_size((80, 24)).columns)
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=" " * before if before else margin,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [lines[0][before:], *lines[1:]] if lines else [first + text]
 
 
 def is_interactive() -> bool:

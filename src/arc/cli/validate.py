@@ -10,11 +10,11 @@ import typer
 from arc.base.errors import ExitStatus
 from arc.base.json import JsonObject
 from arc.cli import ui
+from arc.cli.findings import finding_document, finding_lines, near
 from arc.cli.run_start import pairs
 
 if TYPE_CHECKING:
     from arc.runs.checking import FileReport
-    from arc.workflow.values import Diagnostic
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="Workflows (`.dot`), run configurations (`.toml`), folders; `-` is stdin")
@@ -24,8 +24,6 @@ Inputs = Annotated[
     list[str] | None, typer.Option("-i", "--input", metavar="KEY=VALUE", help="An input that the run will be given (can be repeated)")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings fail too, and inputs that are not given are errors")]
-
-_COLORS = {"error": "red", "warning": "yellow", "notice": "cyan"}
 
 
 def command(files: Files, goal: Goal = None, inputs: Inputs = None, strict: Strict = False) -> int:
@@ -56,14 +54,11 @@ def command(files: Files, goal: Goal = None, inputs: Inputs = None, strict: Stri
 
 
 def _show(report: FileReport) -> None:
-    from arc.workflow.errors import format_diagnostic
-
     for finding in report.diagnostics:
         if finding.severity == "notice" and ui.state.quiet:
             continue
-        _, *rest = format_diagnostic(finding)
-        kind = ui.style(f"{finding.severity}[{finding.rule}]", _COLORS[finding.severity], "bold")
-        ui.out(f"{ui.style(str(finding.position), 'bold')}: {kind}: {finding.message}")
+        first, *rest = finding_lines(finding, kind=True)
+        ui.out(first)
         for line in rest:
             if finding.severity != "notice" or line.startswith(("expected ", "hint: ")):
                 ui.out(line)
@@ -74,7 +69,7 @@ def _summary(reports: tuple[FileReport, ...], errors: int, warnings: int, notice
     if len(reports) == 1:
         (report,) = reports
         size = f" ({_counted(report.nodes, 'node')}, {_counted(report.edges, 'edge')})" if report.nodes else ""
-        name = f"{report.path}{size}"
+        name = f"{near(report.path)}{size}"
     else:
         name = f"{len(reports)} files"
     if errors:
@@ -93,19 +88,5 @@ def _document(report: FileReport) -> JsonObject:
         "valid": report.count("error") == 0,
         "nodes": report.nodes,
         "edges": report.edges,
-        "diagnostics": [_finding(finding) for finding in report.diagnostics],
-    }
-
-
-def _finding(finding: Diagnostic) -> JsonObject:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message,
-        "file": finding.position.file,
-        "line": finding.position.line,
-        "column": finding.position.column,
-        "source_line": finding.source_line,
-        "expected": list(finding.expected),
-        "hint": finding.hint,
+        "diagnostics": [finding_document(finding) for finding in report.diagnostics],
     }

@@ -24,7 +24,7 @@ from arc.base.errors import ArcError, CorruptError, UsageError
 from arc.base.json import JsonObject
 from arc.runs.listing import FINISHED, RowStatus
 from arc.runs.lookup import KnownRun, open_known
-from arc.runs.remove import folder_size, remove_run, uncommitted_work
+from arc.runs.remove import folder_size, remove_corrupt, remove_run, uncommitted_work, unreadable_work
 from arc.runs.store import RunFolder, iterate_runs
 from arc.runs.timeline import list_refs, ref_target
 from arc.runs.world import World
@@ -42,14 +42,16 @@ _REMOTE_COPY = re.compile(r"refs/remotes/[^/]+/arc/(run|branch)/")
 class GcRequest:
     """Which runs. `runs` names them (empty: all of this home); the rest narrows. Without any of them: finished runs.
 
-    `discard_unmerged` allows to lose commits that nothing else reaches; only together with `runs`.
+    `discard_unmerged` allows to lose commits that nothing else reaches, `discard_corrupt` to delete a folder whose `run.json` cannot be
+    read; both only together with `runs`.
     """
 
-    runs: tuple[KnownRun, ...] = ()
+    runs: tuple[KnownRun | RunFolder, ...] = ()
     older_than: timedelta | None = None
     merged: bool = False
     finished: bool = False
     discard_unmerged: bool = False
+    discard_corrupt: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,18 +126,19 @@ def plan_gc(world: World, request: GcRequest) -> GcPlan:
     """What `collect` would do now. Reads only.
 
     Raises:
-        UsageError: `discard_unmerged` without named runs.
+        UsageError: `discard_unmerged` or `discard_corrupt` without named runs.
     """
     return GcPlan(tuple(item for _, item in _judge(world, request)))
 
 
 def _judge(world: World, request: GcRequest) -> list[tuple[KnownRun | RunFolder, GcItem]]:
-    if request.discard_unmerged and not request.runs:
-        raise UsageError("`--discard-unmerged` needs the runs by name", hints=("arc run gc RUN --discard-unmerged",))
+    for name, given in (("--discard-unmerged", request.discard_unmerged), ("--discard-corrupt", request.discard_corrupt)):
+        if given and not request.runs:
+            raise UsageError(f"`{name}` needs the runs by name", hints=(f"arc run gc RUN {name}",))
     chosen = _choose(world, request)
     going = {run.run_id for run in chosen if isinstance(run, KnownRun)}
     survivors: dict[Path, set[str]] = {}
-    return [(run, _corrupt_item(run) if isinstance(run, RunFolder) else _item(run, request, going, survivors)) for run in chosen]
+    return [(run, _corrupt_item(run, request) if isinstance(run, RunFolder) else _item(run, request, going, survivors)) for run in chosen]
 
 
 def collect(world: World, request: GcRequest, *, confirm: str | None = None, plan: GcPlan | None = None) -> GcResult:
@@ -155,10 +158,10 @@ def collect(world: World, request: GcRequest, *, confirm: str | None = None, pla
     skipped: list[tuple[str, str]] = []
     left: list[str] = []
     for run, item in judged:
-        if item.refused or isinstance(run, RunFolder):
+        if item.refused:
             continue
         try:
-            left += remove_run(world, run, item.refs)
+            left += remove_corrupt(world, run) if isinstance(run, RunFolder) else remove_run(world, run, item.refs)
         except ArcError as error:
             skipped.append((item.run_id, error.message))
         except OSError as error:
@@ -171,7 +174,7 @@ def collect(world: World, request: GcRequest, *, confirm: str | None = None, pla
 def _choose(world: World, request: GcRequest) -> list[KnownRun | RunFolder]:
     """The runs in question, newest first; folders whose run cannot be read only if they are old enough or nobody narrowed to them."""
     if request.runs:
-        runs: list[KnownRun | RunFolder] = [run for run in request.runs if _fits(world, run, request)]
+        runs = [run for run in request.runs if isinstance(run, RunFolder) or _fits(world, run, request)]
         return sorted(runs, key=lambda run: run.run_id, reverse=True)
     if not (request.older_than or request.merged or request.finished):
         request = GcRequest(finished=True)
@@ -207,14 +210,20 @@ def _is_merged(run: KnownRun) -> bool:
     return _reaches(repo, (name for name in repo.references if not name.startswith(_ARC_REFS) and not _REMOTE_COPY.match(name)), tip)
 
 
-def _corrupt_item(folder: RunFolder) -> GcItem:
-    """A folder without a readable `run.json` stays: what it is cannot be known."""
+def _corrupt_item(folder: RunFolder, request: GcRequest) -> GcItem:
+    """A folder without a readable `run.json`: what it is cannot be known, so it goes only by name, and never with what may be work."""
     try:
         folder.read_record()
-        why = "cannot be read"
+        why = "it cannot be read"
     except CorruptError as error:
         why = error.message
-    return GcItem(folder.run_id, "corrupt", "", str(folder.path), folder_size(folder.path), refused=(why,))
+    refused = [] if request.discard_corrupt else [why]
+    owner = folder.holder()
+    if owner is not None:
+        refused.append(f"{owner} works on it")
+    if request.discard_corrupt and (work := unreadable_work(folder)):
+        refused.append(work)
+    return GcItem(folder.run_id, "corrupt", why, str(folder.path), folder_size(folder.path), refused=tuple(refused))
 
 
 def _item(run: KnownRun, request: GcRequest, going: set[str], survivors: dict[Path, set[str]]) -> GcItem:

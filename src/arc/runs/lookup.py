@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from arc.base.errors import RefusedError
+from arc.base.errors import CorruptError, RefusedError
 from arc.base.json import decode
 from arc.runs.errors import AmbiguousRunError, RunIncompleteError, RunNotFoundError
 from arc.runs.records import RUN_SCHEMA, Manifest, RunRecord, ShownStatus
@@ -88,15 +88,42 @@ def find_known(world: World, prefix: str, directory: Path) -> KnownRun:
         AmbiguousRunError: several runs start so; lists them.
         CorruptError: found, but its `run.json` or manifest cannot be read.
     """
+    found = find_named(world, prefix, directory)
+    if isinstance(found, KnownRun):
+        return found
+    try:
+        return open_known(found)
+    except CorruptError as error:
+        error.hints = (*error.hints, f"to remove what is left of it: `arc run gc {found.run_id} --discard-corrupt`")
+        raise
+
+
+def find_named(world: World, prefix: str, directory: Path) -> KnownRun | RunFolder:
+    """As `find_known`, but a run of this home whose files cannot be read is given as its folder."""
     wanted = prefix.strip().removeprefix("refs/heads/").removeprefix(RUN_BRANCH_PREFIX).removeprefix(METADATA).upper()
     at_home = set(run_ids(world))
     run_id = _choose(prefix, wanted, sorted(at_home | runs_around(directory)), world)
     if run_id in at_home:
-        return open_known(open_run_folder(world.runs / run_id))
+        return _readable(folder_at(world.runs / run_id))
     repository = repository_around(directory)
     if repository is None:
         raise RunNotFoundError(f"there is no run `{prefix}` in `{world.runs}`", hints=("`arc run list` shows the runs of this home",))
     return known_by_refs(repository, run_id)
+
+
+def folder_at(home: Path) -> RunFolder:
+    """`open_run_folder`; with a torn pointer, the place of the pointer itself."""
+    try:
+        return open_run_folder(home)
+    except CorruptError:
+        return RunFolder(home, home.name)
+
+
+def _readable(folder: RunFolder) -> KnownRun | RunFolder:
+    try:
+        return open_known(folder)
+    except CorruptError:
+        return folder
 
 
 def open_known(folder: RunFolder) -> KnownRun:

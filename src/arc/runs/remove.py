@@ -39,6 +39,7 @@ OWN_FILES = frozenset(
         "lease",
         "cancel",
         "location.json",
+        ".gitignore",
         "setup",
         "hooks",
     }
@@ -75,6 +76,28 @@ def uncommitted_work(run: KnownRun) -> str:
     output = git.run("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", read_only=True)
     count = len([line for line in output.split(b"\0") if line])
     return f"{count} file{'s' if count != 1 else ''}" if count else ""
+
+
+def unreadable_work(folder: RunFolder) -> str:
+    """Why a folder whose run cannot be read may hold work of somebody, in words; empty if it does not."""
+    for place in (folder.worktree, folder.path / "branches"):
+        if place.is_dir() and any(place.iterdir()):
+            return f"`{place}` may hold work that no commit has: look, and remove it yourself"
+    return ""
+
+
+def remove_corrupt(world: World, folder: RunFolder) -> tuple[str, ...]:
+    """Delete the folder of a run that cannot be read. Its refs, wherever they are, stay. Returns the paths that arc did not make and left.
+
+    Raises:
+        LeaseHeldError: a process works on it. UncommittedWorkError: it has a worktree now.
+    """
+    if not folder.path.is_dir():
+        return _remove_folder(world, folder)
+    with Lease.acquire(folder.lease_file, what=f"run {folder.run_id}", clock=world.clock):
+        if work := unreadable_work(folder):
+            raise UncommittedWorkError(work)
+        return _remove_folder(world, folder)
 
 
 def remove_run(world: World, run: KnownRun, refs: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
@@ -118,7 +141,7 @@ def _remove_folder(world: World, folder: RunFolder) -> tuple[str, ...]:
     own = folder.path == home
     last = ("run.json", "lease", "location.json")
     left = []
-    for entry in sorted(folder.path.iterdir()):
+    for entry in sorted(folder.path.iterdir()) if folder.path.is_dir() else ():
         if entry.name in last:
             continue
         if not own and entry.name not in OWN_FILES and not entry.name.endswith(".arc-tmp"):
@@ -131,7 +154,7 @@ def _remove_folder(world: World, folder: RunFolder) -> tuple[str, ...]:
     fault("gc.files")
     for name in last:
         (folder.path / name).unlink(missing_ok=True)
-    if not left:
+    if not left and folder.path.is_dir():
         folder.path.rmdir()
     if not own:
         (home / "location.json").unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from arc.base.clock import rfc3339
 from arc.base.faults import declare_faults, fault
-from arc.base.json import JsonObject
+from arc.base.json import JsonObject, name_fields
 from arc.base.locks import Lease
 from arc.runs.errors import SupersededError
 from arc.runs.fork import Forked, ForkRequest, fork_at
@@ -107,8 +107,7 @@ def rewind_document(plan: RewindPlan) -> JsonObject:
         "node": plan.entry.path or None,
         "digest": plan.digest,
         "steps": [
-            {"path": step.path.decode(errors="replace"), "action": step.action, "now": step.now, "then": step.then}
-            for step in plan.files.steps
+            {**name_fields("path", step.path), "action": step.action, "now": step.now, "then": step.then} for step in plan.files.steps
         ],
         "left_behind": [{"ordinal": one.ordinal, "node": one.path, "status": one.status, "commit": one.commit} for one in plan.left_behind],
     }
