@@ -164,6 +164,12 @@ def test_handlers_of_the_project_are_known_types(arc: Arc) -> None:
     assert arc.inside("validate", "flow.dot").stdout == ""
 
 
+def test_handlers_of_installed_packages_are_known_types(arc: Arc, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arc.runs.checking.installed_types", lambda: frozenset({"deploy"}))
+    write(arc, "flow.dot", "digraph f { start -> a -> exit\n a [type=deploy] }")
+    assert arc.inside("validate", "flow.dot").stdout == ""
+
+
 def test_files_of_a_workflow_are_named_from_where_one_stands(arc: Arc) -> None:
     write(arc, "flows/main.dot", 'digraph m { start -> c -> exit\n c [shape=house, stack.child_workflow="kid.dot"] }')
     write(arc, "flows/kid.dot", "digraph k { start -> w -> exit\n w [type=wait] }")

@@ -71,6 +71,18 @@ CASES = [
         "only to itself",
     ),
     Case(
+        "attribute_twice",
+        "start -> a -> exit\n a [prompt=p, model=x, «model=y]",
+        "start -> a -> exit\n a [prompt=p, model=y]",
+        "`model` is given",
+    ),
+    Case(
+        "attribute_twice",
+        "start -> a -> exit\n a [type=command, script=true, «tool_command=false]",
+        "start -> a -> exit\n node [tool_command=false]\n a [type=command, script=true]",
+        "`script` and `tool_command` are one attribute; only the last value counts, `False`",
+    ),
+    Case(
         "duplicate_edge",
         "start -> a\n a [prompt=p]\n a -> exit\n «a -> exit",
         "start -> a\n a [prompt=p]\n a -> exit [label=x]\n a -> exit [label=y]",

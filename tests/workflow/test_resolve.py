@@ -501,7 +501,8 @@ class TestDocumentation:
     def test_its_error_is_what_arc_says(self) -> None:
         with pytest.raises(WorkflowError) as caught:
             parse_dot("digraph fix {" + "\n" * 8 + '  work [prompt="...", label=]\n}', "fix.dot")
-        assert textwrap.indent(str(caught.value), "    ") in self.PAGE
+        shown = str(caught.value).replace("9:29: ", "9:29: error[syntax]: ", 1)  # as `arc validate` prints it
+        assert textwrap.indent(shown, "    ") in self.PAGE
 
     def test_its_stylesheet_and_conditions_are_valid(self) -> None:
         sheet = self.PAGE[self.PAGE.index("    graph [model_stylesheet") :].split("\n\n")[0]

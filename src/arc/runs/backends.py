@@ -3,16 +3,16 @@ needs a model has one. Nothing is ever simulated unless the run is a dry run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from arc.agent.protocol import Backend
 from arc.runs.config import RunConfig
 from arc.runs.errors import NoBackendError, SourceError
-from arc.workflow.model import Node, Workflow
+from arc.workflow.handlers.agent import models_needed
+from arc.workflow.model import Workflow
 
-MODEL_TYPES = frozenset({"agent", "prompt"})
 SCRIPT_SOURCE = "[model] script"
 """Name under which a script of replies is kept among the run's sources, so that a resume elsewhere has it."""
 
@@ -70,7 +70,8 @@ def check_models(workflow: Workflow, backends: Backends) -> None:
     """
     if "dry_run" in backends.by_name:
         return
-    for where, node in model_nodes(workflow):
+    for node in models_needed(workflow):
+        where = str(node.position)
         wanted = node.choice.backend or backends.default
         if wanted is None:
             raise NoBackendError(
@@ -84,12 +85,3 @@ def check_models(workflow: Workflow, backends: Backends) -> None:
         if wanted not in backends.by_name:
             known = ", ".join(f"`{name}`" for name in backends.by_name) or "none"
             raise NoBackendError(f"node `{node.id}` ({where}) asks for the backend `{wanted}`, configured: {known}; nothing was started")
-
-
-def model_nodes(workflow: Workflow) -> Iterator[tuple[str, Node]]:
-    """Nodes that call a model, with their positions, children's too."""
-    for node in workflow.nodes.values():
-        if node.type in MODEL_TYPES:
-            yield str(node.position), node
-        if node.child is not None:
-            yield from model_nodes(node.child)

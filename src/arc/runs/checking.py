@@ -20,6 +20,7 @@ from arc.runs.errors import ConfigError, SourceError
 from arc.runs.world import StartRequest
 from arc.workflow.check import Checked, check_without_inputs, check_workflow, read_to_look_at
 from arc.workflow.errors import WorkflowError
+from arc.workflow.handlers.registry import installed_types
 from arc.workflow.model import Workflow
 from arc.workflow.resolve import ResolveInputs
 from arc.workflow.sources import FileSources
@@ -161,13 +162,14 @@ def _from_here(finding: Diagnostic, workflow: str, directory: Path) -> Diagnosti
 
 
 def _concerns(finding: Diagnostic, config: RunConfig | None) -> bool:
-    """Whether a finding still stands under this configuration: its model is what was asked for, its handlers are node types."""
+    """Whether a finding still stands here: not if the configuration gives the model asked for, or if it or a package has the handler."""
+    if finding.rule == "type_known":
+        served = (*(config.handlers if config is not None else ()), *installed_types())
+        return not any(f"`{name.removeprefix('!')}`" in finding.message for name in served)
     if config is None:
         return True
     if finding.rule == "model_needed":
         return config.model.backend is None
-    if finding.rule == "type_known":
-        return not any(f"`{name}`" in finding.message for name in config.handlers)
     return finding.rule != "unused_input"  # a project's inputs are for all its workflows
 
 

@@ -135,7 +135,12 @@ def _node() -> Iterable[AttributeSpec]:
     yield spec("reasoning_effort", "choice", "high", "How hard the model thinks.", choices=("low", "medium", "high"))
     yield spec("max_tokens", "int", "", "Longest reply, in tokens.", minimum=1)
     yield spec("backend", "string", "", "Backend that answers, by name.")
-    yield spec("project_memory", "bool", "true", "Whether the built-in model loop (a later version) is shown the project's own instructions; external agent programs read them themselves.")
+    yield spec(
+        "project_memory",
+        "bool",
+        "true",
+        "Whether the agent is shown the project's instructions: waits for the built-in model loop (agent programs read them themselves).",
+    )
     yield spec("fidelity", "fidelity", "", "What this node is told of earlier ones; an edge's `fidelity` wins.", choices=FIDELITIES)
     yield spec("thread_id", "string", "", "Conversation to continue with fidelity `full`.")
     yield spec("max_retries", "int", "", "Further attempts after the first one.", minimum=0)

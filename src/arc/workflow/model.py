@@ -80,6 +80,11 @@ class Node:
     attributes: Mapping[str, Value] = field(default_factory=dict)
     """Everything as written (variables expanded), unknown attributes included: for users' own handlers."""
 
+    @property
+    def asks_model(self) -> bool:
+        """Whether an execution of the node asks a model: agents, prompts, and fan-ins that let one pick the branches."""
+        return self.type in ("agent", "prompt") or (self.type == "parallel.fan_in" and bool(self.prompt))
+
 
 @dataclass(frozen=True)
 class Edge:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from arc.workflow.attributes import Level, find_attribute
 from arc.workflow.errors import WorkflowError, problem
 from arc.workflow.literals import LiteralError, classify_word, decode_string
 from arc.workflow.parser import AttributeTree, DefaultsTree, GraphTree, NodeTree, PathTree, StatementTree, SubgraphTree, ValueTree
@@ -79,6 +80,7 @@ class _Builder:
         self.subgraphs: list[_Subgraph] = []
         self.named_subgraphs: dict[str, _Subgraph] = {}
         self.homes: dict[str, tuple[_Subgraph, ...]] = {}
+        self.repeated: list[tuple[Attribute, Attribute]] = []
 
     def graph(self, tree: GraphTree, source: str) -> GraphSyntax:
         scope = _Scope({}, {}, {}, (), (), {})
@@ -95,6 +97,7 @@ class _Builder:
             edges=tuple(self.edges),
             subgraphs=tuple(SubgraphSyntax(each.name, each.label, tuple(each.nodes), each.attributes) for each in self.subgraphs),
             position=self.position(tree.keyword),
+            repeated=tuple(self.repeated),
         )
 
     def finish(self, node: _Node) -> NodeSyntax:
@@ -110,9 +113,10 @@ class _Builder:
                 self.path(statement, scope)
             elif isinstance(statement, DefaultsTree):
                 target = {"node": scope.node_defaults, "edge": scope.edge_defaults, "graph": scope.attributes}[str(statement.kind)]
-                target.update(self.attributes(statement.attributes))
+                level = cast(Level, str(statement.kind))
+                target.update(self.attributes(statement.attributes, level))
             else:
-                scope.attributes.update(self.attributes((statement,)))
+                scope.attributes.update(self.attributes((statement,), "graph"))
 
     def path(self, path: PathTree, scope: _Scope) -> None:
         ends = path.ends
@@ -124,9 +128,9 @@ class _Builder:
                     raise self.error("a subgraph takes no attribute list", key, hint="write `graph [...]` inside the subgraph's braces")
                 self.subgraph(end, scope)
                 return
-            self.declare(end.token, self.attributes(path.attributes), scope)
+            self.declare(end.token, self.attributes(path.attributes, "node"), scope)
             return
-        attributes = {**scope.edge_defaults, **self.attributes(path.attributes)}
+        attributes = {**scope.edge_defaults, **self.attributes(path.attributes, "edge")}
         groups = [self.end(end, scope) for end in ends]
         for (sources, position), (targets, _) in pairwise(groups):
             if len(self.edges) + len(sources) * len(targets) > MAX_EDGES:
@@ -197,8 +201,17 @@ class _Builder:
                     label = pair.value.token if pair.value.string is None else pair.value.string
         return str(label)
 
-    def attributes(self, pairs: Iterable[AttributeTree]) -> dict[str, Attribute]:
-        return {attribute.name: attribute for attribute in map(self.attribute, pairs)}
+    def attributes(self, pairs: Iterable[AttributeTree], level: Level) -> dict[str, Attribute]:
+        """The attributes of one list; of one that is given twice, the last."""
+        found: dict[str, Attribute] = {}
+        meant: dict[str, Attribute] = {}
+        for attribute in map(self.attribute, pairs):
+            spec = find_attribute(level, attribute.name)
+            name = spec.name if spec is not None else attribute.name
+            if name in meant and meant[name].value != attribute.value:
+                self.repeated.append((meant[name], attribute))
+            meant[name] = found[attribute.name] = attribute
+        return found
 
     def attribute(self, pair: AttributeTree) -> Attribute:
         key, value = pair.key, pair.value

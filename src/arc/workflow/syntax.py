@@ -53,3 +53,5 @@ class GraphSyntax:
     edges: tuple[EdgeSyntax, ...]
     subgraphs: tuple[SubgraphSyntax, ...]
     position: Position
+    repeated: tuple[tuple[Attribute, Attribute], ...] = ()
+    """Attributes that one list gives twice with different values, under one name or two spellings of it: the first, the one that counts."""

@@ -110,6 +110,12 @@ def test_entry_points_are_loaded_and_the_configuration_wins(project: tuple[Path,
     assert handlers.get("deploy") is handlers.get("other")
 
 
+def test_the_types_of_installed_packages_are_known_without_loading_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = (EntryPoint("deploy", "nowhere:thing", "arc.handlers"), EntryPoint("!command", "nowhere:other", "arc.handlers"))
+    monkeypatch.setattr(registry_module, "_entry_points", lambda: points)
+    assert registry_module.installed_types() == {"deploy", "command"}
+
+
 def test_an_unknown_type_is_named() -> None:
     with pytest.raises(UnknownTypeError, match="`nothing`"):
         default_registry().get("nothing")

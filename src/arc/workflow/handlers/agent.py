@@ -73,7 +73,7 @@ def models_needed(workflow: Workflow) -> tuple[Node, ...]:
     """The nodes that ask a backend, those of child workflows included: a run without one must not start."""
     found: list[Node] = []
     for node in workflow.nodes.values():
-        if node.type in ("agent", "prompt"):
+        if node.asks_model:
             found.append(node)
         if node.child is not None:
             found.extend(models_needed(node.child))

@@ -168,6 +168,11 @@ def load_user_handlers(registry: HandlerRegistry, config: Mapping[str, str], dir
         registry.register(name, as_handler(value, name), replace=replace)
 
 
+def installed_types() -> frozenset[str]:
+    """The node types that installed packages serve (entry points); nothing is loaded."""
+    return frozenset(point.name.removeprefix("!") for point in _entry_points())
+
+
 def _entry_points() -> Iterable[importlib.metadata.EntryPoint]:
     return importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
 

@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     # the shape of the graph
     Rule("reachability", "error", "Every node can be reached from the start, over edges or retry targets.", structure.reachability),
     Rule("edge_target_exists", "warning", "Every node named in an edge is declared somewhere.", structure.edge_target_exists),
+    Rule("attribute_twice", "warning", "No list gives an attribute twice, under one name or under two.", structure.attribute_twice),
     Rule("start_no_incoming", "error", "No edge leads into the start node.", structure.start_no_incoming),
     Rule("exit_no_outgoing", "error", "No edge leaves the exit node.", structure.exit_no_outgoing),
     Rule("dead_end", "warning", "Every node but the exit has an outgoing edge.", structure.dead_end),

@@ -41,6 +41,13 @@ def edge_target_exists(view: View) -> Iterator[Finding]:
         )
 
 
+def attribute_twice(view: View) -> Iterator[Finding]:
+    """Of an attribute that one list gives twice, the last value counts: hardly ever what was meant."""
+    for first, second in view.syntax.repeated:
+        named = f"`{second.name}` is given twice" if first.name == second.name else f"`{first.name}` and `{second.name}` are one attribute"
+        yield Finding(f"{named}; only the last value counts, `{second.value}`", second.name_position, hint="remove one of them")
+
+
 def start_no_incoming(view: View) -> Iterator[Finding]:
     """Nothing leads back into the start node."""
     for node in view.of_type("start"):
