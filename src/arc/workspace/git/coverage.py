@@ -6,21 +6,31 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from arc.base.git import Git
 from arc.workspace.git.nested import is_nested_repository
 from arc.workspace.notices import Notice, NoticeSink
 
-MANY_FILES = 10_000
-MANY_BYTES = 200 * 1000 * 1000
+
+@dataclass(frozen=True)
+class Limits:
+    """From how many new files, or bytes in them, on one node's harvest is told loudly."""
+
+    files: int = 10_000
+    bytes: int = 200 * 1000 * 1000
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class Coverage:
     """Tells one worktree's notices; a nested repository is told once."""
 
-    def __init__(self, notices: NoticeSink) -> None:
+    def __init__(self, notices: NoticeSink, limits: Limits) -> None:
         self._notices = notices
+        self._limits = limits
         self._told: set[bytes] = set()
 
     def nested(self, paths: Iterable[bytes]) -> None:
@@ -48,7 +58,7 @@ class Coverage:
         place = os.fsencode(top)
         sizes = {path: _size(place + b"/" + path) for path in new}
         total = sum(sizes.values())
-        if len(sizes) <= MANY_FILES and total <= MANY_BYTES:
+        if len(sizes) <= self._limits.files and total <= self._limits.bytes:
             return
         count: Counter[bytes] = Counter()
         volume: Counter[bytes] = Counter()
@@ -74,19 +84,14 @@ class Coverage:
                 gaps.setdefault(path, "the submodule's commit exists only in this worktree")
 
 
-def uncaptured(top: Path, folders: Iterable[bytes], submodules: set[bytes]) -> dict[bytes, str]:
-    """What these folders hold that no commit does: special files, and the history of nested repositories. One look at each folder."""
-    place = os.fsencode(top)
+def unstored_histories(top: Path, folders: Iterable[bytes], submodules: set[bytes]) -> dict[bytes, str]:
+    """Those of the folders that are nested repositories with commits of their own: no checkpoint holds these."""
     found: dict[bytes, str] = {}
     for folder in folders:
-        for name in special_files(place, folder):
-            found[name] = "a pipe, socket or device cannot be stored"
-        if (
-            folder
-            and folder not in submodules
-            and is_nested_repository(top / os.fsdecode(folder))
-            and _has_commits(top / os.fsdecode(folder))
-        ):
+        if not folder or folder in submodules:
+            continue
+        place = top / os.fsdecode(folder)
+        if is_nested_repository(place) and _has_commits(place):
             found[folder] = "the nested repository's own history is not in the checkpoints"
     return found
 
@@ -95,16 +100,6 @@ def show(path: bytes) -> str:
     """A path for people: control characters and bytes that are not UTF-8 escaped."""
     text = os.fsdecode(path)
     return "".join(c if c.isprintable() else "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape")) for c in text)
-
-
-def special_files(top: bytes, folder: bytes) -> list[bytes]:
-    """Pipes, sockets and devices directly in a folder, as paths from the top."""
-    try:
-        with os.scandir(top + b"/" + folder if folder else top) as entries:
-            odd = [e for e in entries if not (e.is_symlink() or e.is_file(follow_symlinks=False) or e.is_dir(follow_symlinks=False))]
-    except OSError:  # the folder is gone: its files are among the deleted ones
-        return []
-    return [folder + b"/" + entry.name if folder else entry.name for entry in odd]
 
 
 def is_special(place: bytes) -> bool:

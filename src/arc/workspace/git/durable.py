@@ -13,25 +13,27 @@ _START_AND_WAIT = 7
 """SYNC_FILE_RANGE_WRITE, and all three of its flags (linux/fs.h)."""
 
 
-def sync_files(paths: Sequence[Path]) -> None:
-    """Make the files durable. Files that are gone (an object that was in a pack already) are passed over.
+def sync_files(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Make the files durable. Those that are not there (an object that was in a pack already) are returned.
 
     On Linux their data is written back first, all at once; one fsync then commits the file system's journal, which holds the metadata of
     all of them, and flushes the disk's cache. Elsewhere each file is fsynced.
     """
     descriptors: list[int] = []
+    missing: list[Path] = []
     try:
         for path in paths:
             try:
                 descriptors.append(os.open(path, os.O_RDONLY))
             except FileNotFoundError:
-                continue
+                missing.append(path)
         if not descriptors:
-            return
+            return tuple(missing)
         if not (sys.platform == "linux" and _write_back(descriptors)):
             for descriptor in descriptors[:-1]:
                 os.fsync(descriptor)
         os.fsync(descriptors[-1])
+        return tuple(missing)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

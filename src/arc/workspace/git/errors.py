@@ -36,6 +36,18 @@ class RefsMovedError(ArcError):
     status = ExitStatus.BUSY
 
 
+class RefsWriteError(ArcError):
+    """Refs could not be written (no space, no permission). No ref of the transaction was changed."""
+
+    code = "git.refs_not_written"
+
+
+class ObjectsVanishedError(ArcError):
+    """Objects that were just written are gone: something pruned the repository meanwhile. No ref was changed."""
+
+    code = "git.objects_vanished"
+
+
 class BranchHeldError(BusyError):
     """Another worktree has the run's branch checked out and is in use."""
 

@@ -1,4 +1,4 @@
-"""What a node did to HEAD and to the run branch, and putting HEAD and the worktree's own index back after a checkpoint."""
+"""What a node did to HEAD and to the run branch, and putting HEAD back after a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from pathlib import Path
 import pygit2
 
 from arc.base.atomic import write_atomic
-from arc.workspace.git.errors import IndexBusyError
-from arc.workspace.git.locks import clear_stale_lock
 from arc.workspace.git.refs import RefUpdate
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.worktree import Worktree
-from arc.workspace.notices import Notice, NoticeSink
+from arc.workspace.notices import Notice
 
 ASIDE_PREFIX = "refs/arc-aside/"
 _STATES = (
@@ -23,6 +21,8 @@ _STATES = (
     "BISECT_LOG", "BISECT_START", "BISECT_NAMES", "BISECT_TERMS", "rebase-merge", "rebase-apply", "sequencer",
 )  # fmt: skip
 """What an operation of git leaves in the administrative folder while it is under way."""
+_LITTER = frozenset({"AUTO_MERGE", "MERGE_RR"})
+"""Those that finished operations leave too (`git stash pop`, for one)."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ def look_at_head(repository: Repository, worktree: Worktree, ref: str, tip: str)
     branch = repository.ref(ref)
     head = _head(worktree)
     unfinished = tuple(name for name in _STATES if (worktree.admin / name).exists())
+    if _LITTER.issuperset(unfinished):
+        unfinished = ()
     if head == f"ref: {ref}" and branch == tip and not unfinished:
         return HeadReport(branch, None)
     told: list[str] = []
@@ -102,24 +104,6 @@ def restore_head(repository: Repository, worktree: Worktree, ref: str, unfinishe
             (worktree.admin / name).rename(folder / name)
 
 
-def sync_index(worktree: Worktree, private: Path, notices: NoticeSink) -> None:
-    """Give the worktree the private index as its own, so that `git status` there is clean: one hard link and one rename.
-
-    Git replaces index files and never writes into them, so two names for one file are safe. A stale `index.lock` is cleared; a live
-    one is respected: the index is then left alone until the next checkpoint.
-    """
-    lock = worktree.admin / "index.lock"
-    try:
-        if worktree.index.exists() and os.path.samefile(private, worktree.index):
-            return
-        clear_stale_lock(lock, wait=0.5)
-        os.link(private, lock)
-        os.rename(lock, worktree.index)
-    except (IndexBusyError, FileExistsError):
-        message = "a git process holds the worktree's index; its index is brought up to date at the next checkpoint"
-        notices(Notice("info", "workspace.index_busy", message))
-
-
 def _head(worktree: Worktree) -> str | None:
     try:
         return os.fsdecode((worktree.admin / "HEAD").read_bytes()).strip() or None
@@ -166,6 +150,3 @@ def describe(report: HeadReport, node: str, refs: list[str]) -> Notice:
     kept = (f"its own commits are kept at {', '.join(refs)}",) if refs else ()
     message = f"node `{node}` {report.sentence}; the checkpoint is on the run branch, on top of the last one"
     return Notice("warning", "workspace.head_moved", message, kept)
-
-
-__all__ = ["ASIDE_PREFIX", "HeadReport", "aside_updates", "describe", "free_aside_ref", "look_at_head", "restore_head", "sync_index"]

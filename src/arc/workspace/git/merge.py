@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import pygit2
 from pygit2.enums import MergeFlag
 
 from arc.workspace.git.coverage import show
 from arc.workspace.git.objects import tree_of
+from arc.workspace.git.refs import RefUpdate
 from arc.workspace.git.repository import Repository
 from arc.workspace.protocol import BranchConflict, MergeInput, MergeReport
 
@@ -36,6 +37,29 @@ def merge_branches(repository: Repository, ours: str, branches: Sequence[MergeIn
         ours = str(index.write_tree(repository.pygit2))
         merged.append(branch.key)
     return MergedTree(ours, MergeReport(tuple(merged), tuple(conflicts)))
+
+
+@dataclass
+class MergedBranches:
+    """Branches whose files are merged and not committed yet: parents of the next checkpoint, whose refs end with it."""
+
+    branches: list[MergeInput] = field(default_factory=list)
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        return tuple(branch.commit for branch in self.branches)
+
+    def add(self, branches: Iterable[MergeInput]) -> None:
+        """Note further ones; those that are known are passed over."""
+        known = {branch.ref for branch in self.branches}
+        self.branches += [branch for branch in branches if branch.ref not in known]
+
+    def endings(self, repository: Repository) -> list[RefUpdate]:
+        """Deletions of their refs, where these are still at the merged commit."""
+        return [RefUpdate(b.ref, None, b.commit) for b in self.branches if repository.ref(b.ref) == b.commit]
+
+    def clear(self) -> None:
+        self.branches.clear()
 
 
 def _tree(repository: Repository, state: str) -> pygit2.Tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pygit2
@@ -101,6 +101,25 @@ def _edit(repository: Repository, tree: str | None, edits: Edits) -> str | None:
         elif (present := entries.get(name)) is not None and present.mode != DIRECTORY:
             del entries[name]
     return write_tree(repository, entries) if entries else None
+
+
+def entries_at(repository: Repository, tree: str, paths: Iterable[bytes]) -> dict[bytes, Entry]:
+    """What stands in a tree at these paths; those that are not there are left out. Each folder is read once."""
+    folders: dict[bytes, dict[bytes, Entry]] = {b"": read_tree(repository, tree)}
+
+    def names_in(folder: bytes) -> dict[bytes, Entry]:
+        if folder not in folders:
+            above, _, name = folder.rpartition(b"/")
+            entry = names_in(above).get(name)
+            folders[folder] = read_tree(repository, entry.id) if entry is not None and entry.mode == DIRECTORY else {}
+        return folders[folder]
+
+    found: dict[bytes, Entry] = {}
+    for path in paths:
+        folder, _, name = path.rpartition(b"/")
+        if (entry := names_in(folder).get(name)) is not None:
+            found[path] = entry
+    return found
 
 
 def walk_tree(repository: Repository, tree: str | None, prefix: bytes = b"") -> Iterator[tuple[bytes, Entry]]:

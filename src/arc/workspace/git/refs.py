@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from arc.base.git import GitError
-from arc.workspace.git.errors import RefsMovedError
+from arc.workspace.git.errors import RefsMovedError, RefsWriteError
 from arc.workspace.git.repository import Repository
 
 DURABLE = ("core.fsync=loose-object,reference",)
 """Written refs reach the disk before the transaction returns (so do the objects, before any ref moves)."""
+_NOT_WRITABLE = ("No space left on device", "Disk quota exceeded", "Permission denied", "Read-only file system", "Input/output error")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ def transact(repository: Repository, updates: Sequence[RefUpdate]) -> None:
 
     Raises:
         RefsMovedError: a ref was not at its expected value (or is locked by another process); nothing moved.
+        RefsWriteError: the refs could not be written; nothing moved.
+        ObjectsVanishedError: objects written for them have been pruned; nothing moved.
     """
     if not updates:
         return
@@ -43,4 +46,7 @@ def transact(repository: Repository, updates: Sequence[RefUpdate]) -> None:
         repository.git(settings=DURABLE).run("update-ref", "--no-deref", "--stdin", input=b"\n".join(lines))
     except GitError as error:
         names = ", ".join(f"`{update.ref}`" for update in updates)
+        reason = next((words for words in _NOT_WRITABLE if words in error.stderr), None)
+        if reason is not None:
+            raise RefsWriteError(f"the refs {names} could not be written: {reason.lower()}", details=error.details) from error
         raise RefsMovedError(f"the refs {names} could not be moved together, none of them was", details=error.details) from error

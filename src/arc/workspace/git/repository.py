@@ -14,7 +14,7 @@ from pygit2.enums import ConfigLevel, ObjectType, Option
 from arc.base.errors import NotFoundError
 from arc.base.git import IDENTITY_EMAIL, IDENTITY_NAME, Git, person_settings
 from arc.workspace.git.durable import sync_files
-from arc.workspace.git.errors import BareRepositoryError, BrokenRepositoryError, UntrustedRepositoryError
+from arc.workspace.git.errors import BareRepositoryError, BrokenRepositoryError, ObjectsVanishedError, UntrustedRepositoryError
 from arc.workspace.git.status import DirtyReport, parse_status
 
 
@@ -106,12 +106,21 @@ class Repository:
         """Bring all objects written since the last call to the disk: a ref must never outlive what it names.
 
         They are written back together and flushed by one fsync, which is git's own `core.fsyncMethod=batch`.
+
+        Raises:
+            ObjectsVanishedError: some are gone.
         """
         if not self._unsynced:
             return
         folder = self.common_dir / "objects"
-        sync_files([folder / name[:2] / name[2:] for name in dict.fromkeys(self._unsynced)])
+        places = {folder / name[:2] / name[2:]: name for name in self._unsynced}
+        packed_or_gone = sync_files(list(places))
         self._unsynced.clear()
+        if any(places[place] not in self.pygit2 for place in packed_or_gone):
+            raise ObjectsVanishedError(
+                "what was to be committed has just been pruned from the repository; the next checkpoint stores it again",
+                hints=("do not run `git gc --prune=now` or `git prune` while a run is under way",),
+            )
 
     def git(self, *, settings: tuple[str, ...] = ()) -> Git:
         """The git program on the repository itself (no files, no index)."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from arc.base.git import person_settings
 from arc.workspace.git.errors import WorktreeError
 from arc.workspace.git.objects import write_commit
+from arc.workspace.git.private_index import PrivateIndex
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.staging import Stager
 from arc.workspace.git.worktree import Worktree
@@ -34,11 +35,13 @@ def snapshot_dirty(
     with tempfile.TemporaryDirectory(prefix="arc-snapshot-") as folder:
         state = Path(folder)
         checkout = Worktree(repository.top, repository.git_dir)
-        stager = Stager(repository, checkout, exclude_globs, notices, state=state, more_excludes=person_excludes(repository))
+        index = PrivateIndex(repository, checkout, exclude_globs, state=state, more_excludes=person_excludes(repository))
         if checkout.index.exists():
-            shutil.copyfile(checkout.index, stager.index)
-            stager.forget_promises()
+            shutil.copyfile(checkout.index, index.path)
+            index.forget_promises()
+        stager = Stager(index, notices)
         captured = stager.capture(head)
+        stager.settle(head)
     return write_commit(repository, captured.tree, [head], message + "\n")
 
 

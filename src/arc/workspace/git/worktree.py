@@ -63,7 +63,7 @@ def registrations(common_dir: Path) -> tuple[Registration, ...]:
     for admin in sorted(folder.iterdir()) if folder.is_dir() else ():
         link = _read(admin / "gitdir")
         path = None if link is None else Path(os.path.normpath(admin / os.fsdecode(link))).parent
-        found.append(Registration(admin, path, _symbolic(_read(admin / "HEAD"))))
+        found.append(Registration(admin, path, symbolic_ref(admin)))
     return tuple(found)
 
 
@@ -117,20 +117,29 @@ def worktree_git(repository: Repository, worktree: Worktree, *, index: Path | No
     return Git(worktree.path, git_dir=worktree.admin, work_tree=worktree.path, index=index, settings=settings, trusted=repository.trusted)
 
 
-def mend_links(repository: Repository, worktree: Worktree) -> bool:
-    """Put back what binds the two halves together (`.git`, `gitdir`, `commondir`); True if something was wrong."""
+def symbolic_ref(admin: Path) -> str | None:
+    """The branch that the HEAD in an administrative folder (or in the repository's own) is on; None if it is detached or broken."""
+    return _symbolic(_read(admin / "HEAD"))
+
+
+def mend_links(repository: Repository, worktree: Worktree) -> tuple[str, ...]:
+    """Put back what binds the two halves together (`.git`, `gitdir`, `commondir`); what was wrong, in words."""
     wanted = {
         worktree.path / ".git": os.fsencode(f"gitdir: {worktree.admin}\n"),
         worktree.admin / "gitdir": os.fsencode(f"{worktree.path / '.git'}\n"),
         worktree.admin / "commondir": b"../..\n",
     }
-    broken = [place for place, content in wanted.items() if not _equivalent(place, content)]
-    for place in broken:
+    told: list[str] = []
+    for place, content in wanted.items():
+        if _equivalent(place, content):
+            continue
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir() and not place.is_symlink():
-            _move_aside(place, worktree.path)
-        write_atomic(place, wanted[place], mode=0o644)
-    return bool(broken)
+            told.append(f"a repository of its own stood at `{place}`; all of it is kept at `{_move_aside(place, worktree.path)}`")
+        else:
+            told.append(f"`{place}` did not name its other half")
+        write_atomic(place, content, mode=0o644)
+    return tuple(told)
 
 
 def remove_worktree(repository: Repository, worktree: Worktree) -> None:
@@ -227,7 +236,7 @@ def _rebuild_index(repository: Repository, worktree: Worktree, ref: str) -> None
 
 def _release_branch(repository: Repository, path: Path, ref: str, notices: NoticeSink) -> None:
     """Make sure that no other worktree holds the branch: dead ones let go of it, live ones are refused by name."""
-    main_head = _symbolic(_read(repository.common_dir / "HEAD"))
+    main_head = symbolic_ref(repository.common_dir)
     if main_head == ref and not _is_bare(repository):
         raise BranchHeldError(
             f"`{_short(ref)}` is checked out in the repository's main checkout `{repository.common_dir.parent}`",
@@ -280,18 +289,23 @@ def _is_bare(repository: Repository) -> bool:
     return repository.pygit2.is_bare
 
 
-def _move_aside(place: Path, path: Path) -> None:
+def _move_aside(place: Path, path: Path) -> Path:
     """A node replaced `.git` by a repository of its own: kept beside the worktree, under a free name."""
     number = 1
     while (target := path.with_name(f"{path.name}.git-aside-{number}")).exists():
         number += 1
     place.rename(target)
+    return target
 
 
 def _force_remove(path: Path) -> None:
-    """Remove folders that were made unwritable."""
-    for folder, _, _ in os.walk(path):
-        os.chmod(folder, 0o700)
+    """Remove folders that were made unwritable or unreadable."""
+    os.chmod(path, 0o700)
+    for folder, names, _ in os.walk(path):
+        for name in names:
+            place = os.path.join(folder, name)
+            if not os.path.islink(place):
+                os.chmod(place, 0o700)
     shutil.rmtree(path)
 
 
