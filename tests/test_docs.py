@@ -233,7 +233,8 @@ def test_listings_shown_have_the_columns_of_the_real_ones(arc: Arc, repo: MakeRe
     shown = next(text for text in transcripts if re.match(r"\$ arc run show \w+\n", text))
     heads = [line for line in shown.split("\n") if line.startswith("at ")]
     assert [columns(line) for line in whole.split("\n") if line.startswith("at ")] == [columns(line) for line in heads]
-    labels = set(re.findall(r"^([a-z]+(?: [a-z]+)?)  ", shown, re.MULTILINE)) - {"at", "next node", "worktree", "unmerged"}  # of a run that is not over
+    unfinished = {"at", "next node", "worktree", "unmerged"}  # shown of a run that is not over
+    labels = set(re.findall(r"^([a-z]+(?: [a-z]+)?)  ", shown, re.MULTILINE)) - unfinished
     assert {label for label in labels if not re.search(rf"^{label}  ", whole, re.MULTILINE)} == set()
 
     one = arc.inside("run", "show", run, "plan").ok().stdout
