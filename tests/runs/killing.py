@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,7 +111,13 @@ class Project:
         return self.room / "ledger"
 
     def environ(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        return {**os.environ, "ARC_HOME": str(self.home), "LEDGER": str(self.ledger), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **(extra or {})}
+        return {
+            **os.environ,
+            "ARC_HOME": str(self.home),
+            "LEDGER": str(self.ledger),
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            **(extra or {}),
+        }
 
     def popen(self, verb: str, target: str, extra: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -235,12 +241,12 @@ def check_agreement(project: Project) -> None:
     assert repo.git("for-each-ref", "refs/heads/arc/branch") == "", "all branches are merged: the fan-in has them as parents"
 
 
-def check_files(project: Project) -> None:
+def check_files(project: Project, nodes: Sequence[str] = NODES) -> None:
     """The files of the run branch are those of a run that was never killed."""
     branch = f"arc/run/{project.folder().run_id}"
     files = set(project.repo.git("ls-tree", "-r", "--name-only", branch).splitlines())
-    expected = {f"{node}.txt" for node in NODES} | {f"untracked-{node}.txt" for node in NODES}
-    base = {"whole.dot", "child.dot", "step.sh", "run.toml", ".gitignore", "README.md"}
+    expected = {f"{node}.txt" for node in nodes} | {f"untracked-{node}.txt" for node in nodes}
+    base = set(project.repo.git("ls-tree", "-r", "--name-only", "main").splitlines())
     assert files == expected | base
-    for node in NODES:
+    for node in nodes:
         assert project.repo.git("show", f"{branch}:{node}.txt") == f"half {node}\nwhole {node}", node

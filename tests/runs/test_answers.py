@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from arc.base.clock import SystemClock
+from arc.base.redact import Redactor
 from arc.runs.answers import FileInterviewer, answer_question, close_stale_questions, open_questions
 from arc.runs.errors import QuestionError
 from arc.runs.store import RunFolder
@@ -28,7 +29,7 @@ def test_an_answer_from_elsewhere_is_taken(tmp_path: Path) -> None:
     folder, events = RunFolder(tmp_path, "01J"), Events()
 
     async def run() -> Answer:
-        task = asyncio.create_task(FileInterviewer(folder, CLOCK, events).ask(QUESTION))
+        task = asyncio.create_task(FileInterviewer(folder, CLOCK, events, Redactor()).ask(QUESTION))
         await until_open(folder)
         (asked,) = open_questions(folder)
         assert (asked.text, [choice.label for choice in asked.choices]) == ("Ship it?", ["Yes", "No"])
@@ -46,7 +47,7 @@ def test_a_rejected_answer_is_asked_again_with_the_reason(tmp_path: Path) -> Non
     folder, events = RunFolder(tmp_path, "01J"), Events()
 
     async def run() -> Answer:
-        interviewer = FileInterviewer(folder, CLOCK, events)
+        interviewer = FileInterviewer(folder, CLOCK, events, Redactor())
         task = asyncio.create_task(interviewer.ask(QUESTION))
         await until_open(folder)
         answer_question(folder, "3", "perhaps", clock=CLOCK)
@@ -64,7 +65,7 @@ def test_a_question_that_is_given_up_is_closed(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "01J")
 
     async def run() -> None:
-        task = asyncio.create_task(FileInterviewer(folder, CLOCK, Events()).ask(QUESTION))
+        task = asyncio.create_task(FileInterviewer(folder, CLOCK, Events(), Redactor()).ask(QUESTION))
         await until_open(folder)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -79,7 +80,7 @@ def test_a_question_that_is_given_up_is_closed(tmp_path: Path) -> None:
 def test_of_two_answers_the_first_counts_and_ids_must_be_right(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "01J")
     folder.questions.mkdir()
-    interviewer = FileInterviewer(folder, CLOCK, Events())
+    interviewer = FileInterviewer(folder, CLOCK, Events(), Redactor())
 
     async def ask_both() -> None:
         tasks = [

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from arc.base.faults import FAULT_POINTS
+from arc.base.redact import Redactor
 from arc.runs.checkpoints import count_completed, place_commit
 from arc.runs.errors import CheckpointWriteError
+from arc.runs.redaction import storable
 from arc.runs.store import RunFolder, shown_status
 from arc.workflow.state import BranchState, FrameState, OpenBlock
 from tests.conftest import MakeRepo
@@ -119,17 +121,9 @@ def test_a_run_folder_that_becomes_read_only_stops_the_run(repo: MakeRepo, tmp_p
     assert shown_status(folder) == "interrupted"
 
 
-def test_a_value_that_is_no_json_stops_the_run_by_name(repo: MakeRepo, tmp_path: Path) -> None:
-    handler = (
-        "from arc.workflow.outcome import Outcome\n"
-        "def run(call):\n    return Outcome('success', context_updates={'x': 'lone \\udc80 surrogate'})\n"
-    )
-    graph = "digraph x { start [shape=Mdiamond] exit [shape=Msquare] odd [type=odd] start -> odd -> exit }"
-    project = repo({"w.dot": graph, "odd_handler.py": handler, "arc.toml": '[handlers]\nodd = "odd_handler:run"\n'})
-    result = start(project.path / "w.dot", world_in(tmp_path))
-    checkpoint = folder_of(result).read_checkpoint()
-    assert checkpoint is not None
-    assert checkpoint.context_values["x"] == "lone \ufffd\ufffd\ufffd surrogate", "text that is not UTF-8 is stored as well as it can be"
+def test_text_that_is_not_utf8_is_stored_as_well_as_it_can_be() -> None:
+    stored = storable({"x": ["lone \udc80 surrogate"], "\udcff": 1}, Redactor())
+    assert stored == {"x": ["lone \ufffd\ufffd\ufffd surrogate"], "\ufffd\ufffd\ufffd": 1}
 
 
 def test_commits_are_placed_in_the_frames_that_share_a_workspace() -> None:

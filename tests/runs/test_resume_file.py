@@ -1,4 +1,4 @@
-"""`arc run start WORKFLOW --resume CHECKPOINT`: from a file alone, from a folder that was moved, from a state that the run has left behind."""
+"""`arc run start WORKFLOW --resume CHECKPOINT`: a file alone, a folder that was moved, a state that the run has left behind."""
 
 from __future__ import annotations
 

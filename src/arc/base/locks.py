@@ -14,6 +14,7 @@ import platform
 import sys
 import time
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 
@@ -82,7 +83,7 @@ def _signalable(pid: int) -> bool:
 
 def this_process(clock: Clock | None = None, about: str = "") -> Owner:
     """This process as an owner, from now on."""
-    command = " ".join(sys.orig_argv[:6])
+    command = " ".join(takewhile(lambda word: not word.startswith("-"), sys.argv))  # options may hold secrets
     return Owner(
         pid=os.getpid(),
         start_time=process_start(os.getpid()) or "",

@@ -99,16 +99,21 @@ def _abandoned(live: LiveRun, state: RunState | None, repository: Repository) ->
 
 
 def _drop_branches(live: LiveRun, state: RunState | None, repository: Repository) -> None:
-    """Delete branches of such blocks whose tip is part of the run branch; one that was kept (a conflict, a failure) has more and stays."""
+    """Delete branches of such blocks whose tip is part of a branch that stays; one that was kept (a conflict, a failure) has more."""
     known = open_block_ordinals(state)
     held = {registration.ref for registration in registrations(repository.common_dir)}
-    tip = repository.ref(f"{HEADS}{live.record.run_branch}")
-    updates = []
+    abandoned: dict[str, str] = {}
+    stay = [repository.ref(f"{HEADS}{live.record.run_branch}")]
     for name in repository.pygit2.references:
-        commit = repository.ref(name) if _is_abandoned(name, live.run_id, known) and name not in held else None
-        if commit is not None and tip is not None and _is_in(repository, commit, tip):
-            updates.append(RefUpdate(name, None, commit))
-    transact(repository, updates)
+        if not name.startswith(f"{HEADS}arc/branch/{live.run_id}/") or (commit := repository.ref(name)) is None:
+            continue
+        if name not in held and _is_abandoned(name, live.run_id, known):
+            abandoned[name] = commit
+        else:
+            stay.append(commit)
+    tips = [tip for tip in stay if tip is not None]
+    gone = [RefUpdate(name, None, commit) for name, commit in abandoned.items() if any(_is_in(repository, commit, tip) for tip in tips)]
+    transact(repository, gone)
 
 
 def _is_in(repository: Repository, commit: str, tip: str) -> bool:

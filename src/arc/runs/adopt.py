@@ -157,7 +157,7 @@ def _record(
         created_at=now,
         updated_at=now,
         arc_version=__version__,
-        labels=config.labels,
+        labels=stored_config(config, redactor).labels,
         repository=str(repository.common_dir) if repository else None,
         subdirectory=repository.prefix if repository else ".",
         base_sha=checkpoint.git_commit_sha if repository else None,

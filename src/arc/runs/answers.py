@@ -17,7 +17,9 @@ from arc.base.clock import Clock, rfc3339
 from arc.base.errors import CorruptError
 from arc.base.faults import declare_faults, fault
 from arc.base.json import decode, encode
+from arc.base.redact import Redactor
 from arc.runs.errors import QuestionError
+from arc.runs.redaction import redacted
 from arc.runs.store import RunFolder
 from arc.workflow.engine.doors import Answer, Event, EventSink, Question
 
@@ -64,7 +66,8 @@ class StoredAnswer:
 class FileInterviewer:
     """Asks through files and waits for `arc run answer` (the engine's `Interviewer`)."""
 
-    def __init__(self, folder: RunFolder, clock: Clock, events: EventSink) -> None:
+    def __init__(self, folder: RunFolder, clock: Clock, events: EventSink, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._folder = folder
         self._clock = clock
         self._events = events
@@ -87,7 +90,7 @@ class FileInterviewer:
             asked_at=rfc3339(self._clock.now()),
             rejected=self._rejected.pop(question.id, None),
         )
-        write_atomic(asked, encode(stored), durable=False)
+        write_atomic(asked, encode(redacted(stored, self._redactor)), durable=False)
         fault("question.asked")
         how = f"arc run answer {self._folder.run_id} {question.id} ANSWER"
         self._events.emit(
@@ -108,15 +111,19 @@ class FileInterviewer:
         except BaseException:
             _close(answered, "the question was answered elsewhere or given up", self._clock)
             raise
+        self._hide_secrets(answered, answer)
         fault("question.answered")
         return Answer(answer.text, answer.source)
 
+    def _hide_secrets(self, path: Path, answer: StoredAnswer) -> None:
+        """An answer may be a token: once taken, its file need not hold it any more."""
+        stored = redacted(answer, self._redactor)
+        if stored != answer:
+            write_atomic(path, encode(stored), durable=False)
+
     def reject(self, question: Question, answer: Answer, reason: str) -> None:
-        """Remember why, for the next writing of the question, and tell the log."""
+        """Remember why, for the next writing of the question."""
         self._rejected[question.id] = reason
-        self._events.emit(
-            Event("human.rejected", question.node, properties={"question": question.id, "answer": answer.text, "reason": reason})
-        )
 
 
 def open_questions(folder: RunFolder) -> tuple[StoredQuestion, ...]:

@@ -157,7 +157,7 @@ def _interviewer(live: LiveRun) -> Interviewer:
     """Auto-approve, or the terminal and the files at once: the first answer counts."""
     if live.config.auto_approve or live.record.mode == "dry_run":
         return AutoApprove()
-    files: Interviewer = FileInterviewer(live.folder, live.world.clock, live.events)
+    files: Interviewer = FileInterviewer(live.folder, live.world.clock, live.events, live.redactor)
     doors: Sequence[Interviewer] = (files,) if live.world.console is None else (live.world.console, files)
     return files if len(doors) == 1 else FirstOf(doors)
 

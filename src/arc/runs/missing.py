@@ -42,7 +42,7 @@ def _in_frame(frame: FrameState, status: str) -> Iterator[Needed]:
     if block.child is not None:
         yield from _in_frame(block.child, status)
     for branch in block.branches:
-        if branch.status in (*JOINED, "running") and branch.ref is not None and branch.frame.completed_nodes:
+        if branch.status in (*JOINED, "running") and branch.ref is not None:
             if branch.frame.git_commit_sha != branch.base_sha:
                 yield Needed(branch.ref, branch.frame.git_commit_sha)
             yield from _in_frame(branch.frame, branch.status)

@@ -13,9 +13,10 @@ from typing import TypeVar
 import msgspec
 
 from arc.base.json import JsonValue
-from arc.base.redact import Redactor, names_a_secret
+from arc.base.redact import MINIMUM_LENGTH, Redactor, names_a_secret
 from arc.runs.config import RunConfig
 from arc.runs.errors import MissingVariableError
+from arc.workflow.variables import input_variable
 
 T = TypeVar("T")
 
@@ -34,29 +35,36 @@ def redacted(value: T, redactor: Redactor) -> T:
 
 
 def stored_config(config: RunConfig, redactor: Redactor) -> RunConfig:
-    """The configuration as `run.json` and `manifest.json` hold it. `[environment]` values of secret names go whatever their length."""
-    variables = {name: f"{MARK}{name}»" if names_a_secret(name) else value for name, value in config.environment.variables.items()}
-    return redacted(replace(config, environment=replace(config.environment, variables=variables)), redactor)
+    """The configuration as `run.json` and `manifest.json` hold it. Variables of secret names go whatever their length, inputs from
+    `MINIMUM_LENGTH` on (`-i key=B` is a choice rather than a secret)."""
+    variables, inputs = _without_secrets(config.environment.variables), _without_secrets(config.inputs, MINIMUM_LENGTH)
+    return redacted(replace(config, inputs=inputs, environment=replace(config.environment, variables=variables)), redactor)
+
+
+def _without_secrets(values: Mapping[str, str], shortest: int = 0) -> dict[str, str]:
+    return {name: f"{MARK}{name}»" if names_a_secret(name) and len(value) >= shortest else value for name, value in values.items()}
 
 
 def live_config(stored: RunConfig, environ: Mapping[str, str], run_id: str) -> RunConfig:
-    """The stored configuration with the secrets of `[environment]` taken from the environment of now.
+    """The stored configuration with its secrets taken from the environment of now: variables by their name, inputs as `ARC_INPUT_NAME`.
 
     Raises:
         MissingVariableError: one of them is not set there.
     """
-    variables: dict[str, str] = {}
-    for name, value in stored.environment.variables.items():
-        if MARK not in value:
-            variables[name] = value
-        elif name in environ:
-            variables[name] = environ[name]
-        else:
-            raise MissingVariableError(
-                f"run {run_id} was configured with the secret `{name}`, which is stored nowhere; set it in the environment to resume",
-                hints=(f"export {name}=...",),
-            )
-    return replace(stored, environment=replace(stored.environment, variables=variables))
+    variables = {name: _live(value, name, name, environ, run_id) for name, value in stored.environment.variables.items()}
+    inputs = {name: _live(value, name, input_variable(name), environ, run_id) for name, value in stored.inputs.items()}
+    return replace(stored, inputs=inputs, environment=replace(stored.environment, variables=variables))
+
+
+def _live(value: str, name: str, variable: str, environ: Mapping[str, str], run_id: str) -> str:
+    if MARK not in value:
+        return value
+    if variable not in environ:
+        raise MissingVariableError(
+            f"run {run_id} was configured with the secret `{name}`, which is stored nowhere; set it in the environment to resume",
+            hints=(f"export {variable}=...",),
+        )
+    return environ[variable]
 
 
 def _whole(value: JsonValue) -> JsonValue:

@@ -257,6 +257,7 @@ def _run_record(decided: Decided, world: World, folder: RunFolder, redactor: Red
     config, repository = decided.sources.config, decided.repository
     now = rfc3339(world.clock.now())
     git = decided.mode == "git"
+    stored = stored_config(config, redactor)
     return RunRecord(
         schema=RUN_SCHEMA,
         run_id=folder.run_id,
@@ -265,12 +266,12 @@ def _run_record(decided: Decided, world: World, folder: RunFolder, redactor: Red
         workflow=decided.workflow.name,
         workflow_file=decided.workflow.file,
         goal=redactor.text(decided.workflow.goal),
-        config=stored_config(config, redactor),
+        config=stored,
         start_directory=str(decided.sources.directory),
         created_at=now,
         updated_at=now,
         arc_version=__version__,
-        labels=config.labels,
+        labels=stored.labels,
         repository=str(repository.common_dir) if repository else None,
         subdirectory=repository.prefix if repository else ".",
         base_sha=decided.base_sha,
@@ -292,5 +293,5 @@ def _snapshot(decided: Decided, told: list[Notice]) -> str | None:
 
 
 def make_redactor(world: World, config: RunConfig) -> Redactor:
-    """Knows the secrets of the environment and of `[environment]`."""
-    return Redactor.from_environment({**world.environ, **config.environment.variables})
+    """Knows the secrets of the environment, of `[environment]` and of the inputs (by their names)."""
+    return Redactor.from_environment({**config.inputs, **world.environ, **config.environment.variables})

@@ -1,0 +1,116 @@
+"""A run survives SIGKILL inside blocks that are inside blocks: a parallel block in a branch, a child in a branch, a parallel block in that
+child; and a clone that fetched only the two refs goes on from any of those moments."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from arc.runs.events import read_events
+from tests.conftest import MakeRepo, Repo
+from tests.runs.killing import Checkout, Project, check_agreement, check_files
+from tests.runs.nested import NODES, completed_nodes, make_nested
+
+pytestmark = pytest.mark.kill
+
+POINTS = (
+    *(f"checkpoint.begin:{number}" for number in (3, 7, 11, 15, 17)),
+    *(f"checkpoint.disk:{number}" for number in range(2, 19)),
+    *(f"git.refs.after:{number}" for number in (4, 9, 13, 16, 17, 18)),
+)
+"""Nothing saved; the disk ahead of Git; Git complete and the disk behind. Checkpoints 2 to 16 are inside the outer block, in whatever
+order, 17 is the block itself, 18 its fan-in."""
+
+
+@pytest.fixture
+def project(repo: MakeRepo, tmp_path: Path) -> Project:
+    return make_nested(repo, tmp_path)
+
+
+def resume_and_check(project: Project, before: Checkout) -> None:
+    folder = project.folder()
+    completed, told_before = completed_nodes(folder), len(list(read_events(folder.events_file)))
+    begun = project.begun()
+    ended = project.drive("resume", folder.run_id)
+    bad = [line for line in folder.events_file.read_text().splitlines() if '"fail' in line or "notice" in line]
+    assert (ended.stdout, ended.status) == ("success", 0), "\n".join((ended.stderr, *bad))
+    check_agreement(project)
+    check_files(project, NODES)
+    assert Checkout.of(project.repo) == before
+    told = list(read_events(folder.events_file))[told_before:]
+    started = Counter((event.node or "").rpartition("/")[2] for event in told if event.event == "node.started")
+    for node in NODES:
+        assert started[node] == (0 if completed[node] else 1), node
+        if completed[node]:
+            assert project.begun()[node] == begun[node]
+            assert project.done()[node] == 1, node
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_a_checkpoint_inside(project: Project, point: str) -> None:
+    before = Checkout.of(project.repo)
+    assert project.drive("start", extra={"ARC_FAULT": point}).killed
+    resume_and_check(project, before)
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_killed_in_the_middle_of_a_node_inside(project: Project, node: str) -> None:
+    before = Checkout.of(project.repo)
+    kill_in(project, node)
+    resume_and_check(project, before)
+
+
+def kill_in(project: Project, node: str) -> None:
+    process = project.popen("start", "run.toml", {"HANG": node})
+    deadline = time.monotonic() + 60
+    while not Path(f"{project.ledger}.hung").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [1, 3, 9, 16, 17, 18])
+def test_a_clone_with_the_two_refs_goes_on(project: Project, tmp_path: Path, number: int) -> None:
+    """Commits of branches that were not joined are not in the two refs: the block runs again, from a state whose files are all here."""
+    assert project.drive("start", extra={"ARC_FAULT": f"git.refs.after:{number}"}).killed
+    run_id = project.folder().run_id
+    path = tmp_path / "clone"
+    project.repo.git("clone", "-q", "--no-local", "--single-branch", str(project.repo.path), str(path))
+    clone = Repo(path)
+    for ref in (f"refs/arc/{run_id}", f"refs/heads/arc/run/{run_id}"):
+        clone.git("fetch", "-q", "origin", f"{ref}:{ref}")
+    elsewhere = Project(clone, tmp_path / "elsewhere")
+    elsewhere.room.mkdir()
+    ended = elsewhere.drive("resume", f"arc/run/{run_id}")
+    assert (ended.stdout, ended.status) == ("success", 0), ended.stderr
+    check_agreement(elsewhere)
+    check_files(elsewhere, NODES)
+    told = [event.properties.get("code") for event in read_events(elsewhere.folder().events_file)]
+    assert ("resume.branches_missing" in told) == (2 <= number <= 17), "said exactly when something had to run again"
+    assert set(elsewhere.done()) == (set(NODES) if number <= 17 else {"last"})
+
+
+def test_a_clone_with_all_refs_keeps_what_completed_in_the_branches(project: Project, tmp_path: Path) -> None:
+    assert project.drive("start", extra={"ARC_FAULT": "git.refs.after:9"}).killed
+    folder = project.folder()
+    completed = completed_nodes(folder)
+    assert len(completed) > 2
+    path = tmp_path / "clone"
+    project.repo.git("clone", "-q", "--no-local", str(project.repo.path), str(path))
+    clone = Repo(path)
+    for ref in (f"refs/arc/{folder.run_id}", "refs/heads/arc/*"):
+        clone.git("fetch", "-q", "origin", f"{ref}:{ref}")
+    elsewhere = Project(clone, tmp_path / "elsewhere")
+    elsewhere.room.mkdir()
+    ended = elsewhere.drive("resume", f"arc/run/{folder.run_id}")
+    assert (ended.stdout, ended.status) == ("success", 0), ended.stderr
+    check_agreement(elsewhere)
+    check_files(elsewhere, NODES)
+    assert elsewhere.done() == {node: 1 for node in NODES if not completed[node]}
