@@ -9,7 +9,7 @@ from arc.workflow.engine.doors import NodeCall
 from arc.workflow.engine.threads import ThreadStore
 from arc.workflow.outcome import Outcome
 
-from .support import Bench, Crash, ok, workflow
+from .support import Bench, Crash, Step, fail, ok, workflow
 
 FULL = "default_fidelity=full\n default_thread=t\n a; b; c; start -> a -> b -> c -> exit"
 
@@ -77,3 +77,21 @@ def test_the_edge_into_the_resumed_node_still_decides_its_fidelity_and_thread() 
     bench.run(bench.checkpoints.state(1))
     (started,) = [event.properties for event in bench.events if event.name == "node.started" and event.node == "b"]
     assert (started["fidelity"], started["thread"]) == ("truncate", "side")
+
+
+def test_the_first_agent_of_each_thread_after_a_resume_gets_a_summary_also_behind_other_nodes() -> None:
+    text = """
+ default_fidelity=full
+ node [shape=box]
+ a [thread_id=one]; b [thread_id=two]; c [thread_id=one]; d [thread_id=two]; e [thread_id=one]
+ stop [shape=parallelogram, script="x"]
+ start -> a -> b -> stop -> c -> d -> e -> exit
+"""
+    talking: dict[str, Step] = dict.fromkeys("abcde", talk)
+    bench = Bench(workflow(text), {**talking, "stop": fail("red")})
+    assert bench.run().status == "fail"
+    bench.script = talking
+    bench.events.clear()
+    bench.run(bench.checkpoints.state())
+    started = {event.node: event.properties["fidelity"] for event in bench.events if event.name == "node.started"}
+    assert started == {"stop": "summary:high", "c": "summary:high", "d": "summary:high", "e": "full", "exit": "full"}

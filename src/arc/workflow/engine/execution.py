@@ -65,8 +65,9 @@ async def execute(scope: Scope, frame: Frame, node: Node) -> Execution:
     ordinal = (opened.execution or opened.ordinal) if opened is not None and goes_on else scope.take_ordinal()
     path, visit = frame.path(node.id), frame.visit(node.id)
     workflow = frame.graph.workflow
-    fidelity = choose_fidelity(frame.incoming, node, workflow, previous_lost=not frame.fresh)
     thread = choose_thread(frame.incoming, node, workflow, frame.current)
+    lost = frame.resumed and node.type not in NO_PREAMBLE and not frame.threads.history(thread)
+    fidelity = choose_fidelity(frame.incoming, node, workflow, previous_lost=lost or not frame.fresh)
     stage = _Stage(
         scope,
         frame,

@@ -33,8 +33,8 @@ _ENGINE_PREFIXES = ("internal.", "graph.", "response.", "command.", "thread.", "
 
 
 def choose_fidelity(edge: Edge | None, node: Node, workflow: Workflow, *, previous_lost: bool) -> Fidelity:
-    """The edge's mode, else the node's, else the graph's. `previous_lost`: the conversations of this run are gone (a resume), so `full`
-    becomes `summary:high`."""
+    """The edge's mode, else the node's, else the graph's. `previous_lost`: the conversation that the node would continue is gone (a
+    resume), so `full` becomes `summary:high`."""
     chosen = (edge.fidelity if edge is not None else None) or node.fidelity or workflow.default_fidelity
     return "summary:high" if chosen == "full" and previous_lost else chosen
 

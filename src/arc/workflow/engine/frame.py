@@ -1,8 +1,8 @@
 """The mutable position of one walk, and its immutable snapshots (`FrameState`).
 
 Only the engine holds frames. A frame changes in one place (`record` and what `advance` sets afterwards), under the checkpoint lock, so
-that every
-snapshot shows each frame between two nodes. Values enter the context as copies and are never changed in place, so snapshots share them.
+that every snapshot shows each frame between two nodes. Values enter the context as copies and are never changed in place, so snapshots
+share them.
 """
 
 from __future__ import annotations
@@ -123,11 +123,10 @@ class Frame:
 
     `stops` are nodes at which the walk ends without entering them (the join of a branch), `allowed` the nodes that jumps may reach
     (None = all), `enclosing` the parallel nodes whose branches this walk is inside of. `host` is the frame that holds the block of a
-    branch or
-    child; a branch also has it as `parent`: it shares graph and history. `opened` is the block of the state resumed from until its
-    runner has
-    opened it again, `fresh` is False for the first node after a resume, `again` True while a failed node is run again on request
-    (the visit is the same one), `reopening` True until the runner of a failed block has taken it up again.
+    branch or child; a branch also has it as `parent`: it shares graph and history. `opened` is the block of the state resumed from until
+    its runner has opened it again. `fresh` is False for the first node after a resume, `resumed` True from then on: what was said in
+    another process is lost. `again` is True while a failed node is run again on request (the visit is the same one), `reopening` until
+    the runner of a failed block has taken it up again.
     """
 
     graph: Graph
@@ -154,6 +153,7 @@ class Frame:
     block: Block | None = None
     opened: OpenBlock | None = None
     fresh: bool = True
+    resumed: bool = False
     again: bool = False
     reopening: bool = False
     _failed_block: tuple[Block, list[str], dict[str, int]] | None = field(default=None, init=False)
@@ -296,7 +296,7 @@ class Frame:
         self.restart_signatures = dict(state.restart_failure_signatures)
         self.incoming = self.graph.edge(state.incoming_edge)
         self.fidelity, self.commit = state.current_fidelity, state.git_commit_sha
-        self.opened, self.fresh = state.open_block, False
+        self.opened, self.fresh, self.resumed = state.open_block, False, True
         self.again = state.open_block is not None and state.open_block.execution is not None
 
 

@@ -137,6 +137,7 @@ def _branch(frame: Frame, node: Node, key: str, edge: Edge | None, join: str | N
         loop_signatures=dict(frame.loop_signatures),
         restart_signatures=dict(frame.restart_signatures),
         incoming=edge,
+        resumed=frame.resumed,
     )
     return Branch(key, target, inner)
 

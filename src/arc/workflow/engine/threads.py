@@ -1,6 +1,6 @@
 """Conversations of this process: what was said in each thread, so that a node with fidelity `full` can go on in it.
 
-A thread lives in memory only. After a resume it is gone; the first node then gets `summary:high` instead (see `fidelity`).
+A thread lives in memory only. After a resume it is gone; the first node of each thread then gets `summary:high` instead (see `fidelity`).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class AgentHandler:
     async def run(self, call: NodeCall) -> Outcome:
         backend = _backend(call)
         request = _request(call, tools=self._tools)
-        call.log.prompt("\n\n".join(part for part in (request.preamble, request.prompt) if part))
+        call.log.prompt(_asked(request))
         call.emit(
             AGENT_PROMPT,
             {
@@ -116,9 +116,14 @@ def _request(call: NodeCall, *, tools: bool) -> AgentRequest:
     )
 
 
+def _asked(request: AgentRequest) -> str:
+    return "\n\n".join(part for part in (request.preamble, request.prompt) if part)
+
+
 def _remember(call: NodeCall, request: AgentRequest, reply: AgentReply) -> None:
-    """Add the exchange to the node's thread, and to the thread named after the node, which the next node continues if no other is named."""
-    exchange = Exchange(call.node.id, request.prompt, reply.text)
+    """Add the exchange, with all that was told, to the node's thread, and to the thread named after the node, which the next node continues
+    if no other is named."""
+    exchange = Exchange(call.node.id, _asked(request), reply.text)
     if call.thread is not None:
         call.threads.append(call.thread, exchange)
     if call.thread != call.node.id:
