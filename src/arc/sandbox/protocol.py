@@ -16,8 +16,8 @@ OutputSink = Callable[[Stream, bytes], None]
 class Command:
     """A program to run. `argv` is executed directly (no shell is added).
 
-    `cwd` is relative to the sandbox's `directory`; absolute paths are taken as they are.
-    `environment` is added to the sandbox's own. `timeout` is in seconds, None = no limit.
+    `cwd` is relative to the sandbox's `directory`; absolute paths are taken as they are. `environment` is added to the sandbox's own.
+    `timeout` is in seconds, None = no limit.
     """
 
     argv: tuple[str, ...]

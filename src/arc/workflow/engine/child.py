@@ -1,11 +1,10 @@
 """Child workflows (`stack.manager_loop`): walked as a frame in the same workspace, checkpointed node by node.
 
 A cycle is one complete walk of the child. Without a stop condition one cycle is all; with one, cycles are repeated (with
-`manager.poll_interval` between
-them) until the condition is true of the child's end and context, or `manager.max_cycles` are used up, which is a failure. The child
-starts with
-a copy of the context (its own graph's attributes as `graph.*`), visits and outcomes start afresh in every cycle; what it
-changed comes back into the context and is there in the next cycle. A resume goes on inside the child, also after the child has failed.
+`manager.poll_interval` between them) until the condition is true of the child's end and context, or `manager.max_cycles` are used up,
+which is a failure. The child starts with a copy of the context (its own graph's attributes as `graph.*`), visits and outcomes start
+afresh in every cycle; what it changed comes back into the context and is there in the next cycle. A resume goes on inside the child, also
+after the child has failed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Fan-in: the branches' files merged by the workspace, their context changes merged in declared order.
 
 Merged are the branches of the block that joins here and that succeeded. A branch in conflict is an outcome, not an error: status fail,
-preferred label
-`conflict`, context `parallel.conflict` = true and `parallel.conflicts` = list of `branch`, `ref`, `paths`; nothing of that branch is
-merged, its
-ref holds all of it. Of context keys that several branches set, the later branch's value stays; the keys are named in
-`parallel.overwritten`.
+preferred label `conflict`, context `parallel.conflict` = true and `parallel.conflicts` = list of `branch`, `ref`, `paths`; nothing of
+that branch is merged, its ref holds all of it. Of context keys that several branches set, the later branch's value stays; the keys are
+named in `parallel.overwritten`.
 
 A fan-in with a `prompt` asks the model which branches to merge: the prompt node's handler gets the prompt and the results, its answer's
 preferred label or suggested ids name branches (by id or target).

@@ -1,8 +1,7 @@
 """Goal gates: which declared gates are unsatisfied when the walk is about to enter the exit, and where it goes instead. Pure.
 
 Every node with `goal_gate` counts, in the order of the file, also one that routing went around: a gate is satisfied only by a latest
-outcome
-that succeeded.
+outcome that succeeded.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Where the branches of a parallel block come together. Pure; looked up once per block and graph.
 
-The join is the nearest `parallel.fan_in` at the block's own nesting depth: walking from the branch targets, a further `parallel` opens
-a depth and a
-`parallel.fan_in` closes it. Of several, the one that most branches lead to, then the nearest, then the first in the file. A block without
-such a fan-in ends where all its branches that reach the exit must pass: their nearest common post-dominator.
+The join is the nearest `parallel.fan_in` at the block's own nesting depth: walking from the branch targets, a further `parallel` opens a
+depth and a `parallel.fan_in` closes it. Of several, the one that most branches lead to, then the nearest, then the first in the file. A
+block without such a fan-in ends where all its branches that reach the exit must pass: their nearest common post-dominator.
 """
 
 from __future__ import annotations

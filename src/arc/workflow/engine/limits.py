@@ -1,11 +1,9 @@
 """Limits of loops: visits of a node, repeated failures, failures carried over a loop restart.
 
 Visits: `max_visits=N` on a node and `max_node_visits=N` on the graph allow N executions; entering the node once more ends the walk.
-Failure signatures
-(`node|class|normalised reason`) are counted for failures that will not pass by themselves (deterministic, structural); at
-`loop_restart_signature_limit` the walk ends; a success of the node forgets its signatures. Crossing a `loop_restart` edge after a
-failure counts
-its signature too, in a counter that the restart keeps. A limit of 0 is off.
+Failure signatures (`node|class|normalised reason`) are counted for failures that will not pass by themselves (deterministic, structural);
+at `loop_restart_signature_limit` the walk ends; a success of the node forgets its signatures. Crossing a `loop_restart` edge after a
+failure counts its signature too, in a counter that the restart keeps. A limit of 0 is off.
 """
 
 from __future__ import annotations

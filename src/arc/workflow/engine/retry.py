@@ -1,10 +1,9 @@
 """Retry policies: how many attempts a node has, how long to wait between them, which failures are tried again. Pure.
 
 Who decides the number of attempts, first one given wins: the node's `retry_policy`, the node's `max_retries` (+1), the graph's
-`default_max_retries` (+1). What is retried: an outcome `retry`, and failures of class `transient_infra` (a timeout is one). A node
-that *itself* says
-`max_retries` or `retry_policy` also has its deterministic failures retried: who writes `max_retries=2` on a command
-expects a failing command to be run again. Canceled, structural and budget failures are never retried.
+`default_max_retries` (+1). What is retried: an outcome `retry`, and failures of class `transient_infra` (a timeout is one). A node that
+*itself* says `max_retries` or `retry_policy` also has its deterministic failures retried: who writes `max_retries=2` on a command expects
+a failing command to be run again. Canceled, structural and budget failures are never retried.
 """
 
 from __future__ import annotations

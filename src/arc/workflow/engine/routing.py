@@ -8,12 +8,11 @@ Order, first that yields a target wins (ties: higher weight, then target id, the
 4. edges without a condition to one of `suggested_next_ids`, in the order of the suggestion;
 5. edges without a condition (`selection=random` on the node picks among them, by weight, seeded by run and ordinal).
 
-An edge whose condition is false is never taken. A *failed* node does not walk on as if nothing had happened: after 1 and 2 it goes to
-its `retry_target` or
-`fallback_retry_target`, then along an edge without a condition only if that leads to a `conditional` node (which exists to route on the
-outcome) or, inside a parallel branch, to the block's join; then to the graph's `retry_target` or `fallback_retry_target`; else the
-walk is stuck.
-A failed `human` gate does not even go to a `conditional`. After a `conditional` node the facts are those of the node before it.
+An edge whose condition is false is never taken. A *failed* node does not walk on as if nothing had happened: after 1 and 2 it goes to its
+`retry_target` or `fallback_retry_target`, then along an edge without a condition only if that leads to a `conditional` node (which exists
+to route on the outcome) or, inside a parallel branch, to the block's join; then to the graph's `retry_target` or `fallback_retry_target`;
+else the walk is stuck. A failed `human` gate does not even go to a `conditional`. After a `conditional` node the facts are those of the
+node before it.
 """
 
 from __future__ import annotations

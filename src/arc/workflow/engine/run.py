@@ -31,9 +31,8 @@ async def run_workflow(
 ) -> RunState:
     """Walk the workflow until it ends; returns the final state (status success, partial_success or fail).
 
-    With `resume` it goes on where that state stands, inside open blocks too; if the state is a failed run's, the failed node is
-    executed again (same
-    visit, new ordinal). A run stopped by the watchdog is returned as failed and can be resumed like an interrupted one.
+    With `resume` it goes on where that state stands, inside open blocks too; if the state is a failed run's, the failed node is executed
+    again (same visit, new ordinal). A run stopped by the watchdog is returned as failed and can be resumed like an interrupted one.
 
     Raises:
         CorruptError: the state does not fit the workflow.

@@ -1,8 +1,8 @@
 """What all frames of one run share: the root, the counters, the services, and the one lock under which checkpoints are taken.
 
 Threads: everything runs on the event loop's thread. `checkpoint` is the only place where frames move on; it holds the lock from the
-change of the frame
-to the writer's receipt, so a state never shows a node as completed whose files another frame's checkpoint did not wait for.
+change of the frame to the writer's receipt, so a state never shows a node as completed whose files another frame's checkpoint did not
+wait for.
 """
 
 from __future__ import annotations
