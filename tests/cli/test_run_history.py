@@ -144,6 +144,21 @@ def test_logs_of_a_node_are_what_it_printed(made: MadeRun, inside: Arc) -> None:
     refused(inside.inside("run", "logs", made.run_id, "plan"), 4)
 
 
+def test_logs_of_a_node_that_has_no_checkpoint_yet(made: MadeRun, inside: Arc) -> None:
+    """Running, or interrupted: it has begun, so its output is shown."""
+    with made.folder.events_file.open("ab") as log:
+        for ordinal, node, visit in ((6, "deploy", 1), (7, "fan:a/lint", 1), (8, "fan:b/lint", 1)):
+            event = {"ts": "2026-01-01T00:00:00Z", "run_id": made.run_id, "sequence": 99, "event": "node.started"}
+            log.write(json.dumps({**event, "node": node, "ordinal": ordinal, "properties": {"visit": visit}}).encode() + b"\n")
+            folder = made.folder.node_folder(ordinal, node)
+            folder.mkdir(parents=True)
+            (folder / "stdout.log").write_text(f"{node} works\n")
+    for target, node in (("deploy", "deploy"), ("deploy@1", "deploy"), ("@6", "deploy"), ("fan:b/lint", "fan:b/lint")):
+        assert inside.inside("run", "logs", made.run_id, target).ok().stdout == f"{node} works\n"
+    assert "no checkpoint of a node `lint`" in refused(inside.inside("run", "logs", made.run_id, "lint"), 4)
+    assert "has no visit 2 of" not in refused(inside.inside("run", "logs", made.run_id, "deploy@2"), 4)
+
+
 def test_following_a_run_whose_process_is_gone_says_so_and_ends(made: MadeRun, inside: Arc) -> None:
     ran = inside.inside("run", "logs", made.run_id, "-f").ok()
     assert ran.stdout.count("checkpoint.saved") == 5

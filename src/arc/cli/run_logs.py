@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arc.base.errors import NotFoundError, UsageError
+from arc.base.errors import UsageError
 from arc.cli import options, ui
 from arc.cli.completion import complete_target
 from arc.cli.findings import nearby
@@ -26,12 +26,6 @@ Stderr = Annotated[bool, typer.Option("--stderr", help="Of an execution: its err
 Raw = Annotated[bool, typer.Option("--raw", help="The lines as they stand in events.jsonl")]
 
 _POLL = 0.2
-
-
-class NoOutputError(NotFoundError):
-    """That execution left no output."""
-
-    code = "logs.no_output"
 
 
 def command(
@@ -122,9 +116,11 @@ def _readable(record: EventRecord) -> str:
 
 
 def _show_output(known: KnownRun, text: str, *, stdout: bool, stderr: bool) -> None:
-    folder = _execution_folder(known, text)
+    from arc.runs.output import NoOutputError, execution_folder, output_files
+
+    folder = execution_folder(known, text)
     wanted = [name for name, on in (("stdout", stdout), ("stderr", stderr)) if on]
-    files = _output_files(folder, wanted)
+    files = output_files(folder, wanted)
     if ui.state.json:
         ui.json(
             {
@@ -138,30 +134,6 @@ def _show_output(known: KnownRun, text: str, *, stdout: bool, stderr: bool) -> N
         raise NoOutputError(f"`{folder.name}` of run {known.run_id} left no {' or '.join(wanted) or 'output'}")
     for path in files:
         if len(files) > 1:
-            ui.note(ui.style(f"==> {path.name} <==", "bold"))
+            ui.note(ui.style(f"==> {path.name} <==", "bold", stream=sys.stderr))
         data = path.read_bytes()
         ui.raw(data if data.endswith(b"\n") or not data else data + b"\n")
-
-
-def _output_files(folder: Path, wanted: list[str]) -> list[Path]:
-    names = wanted or ["prompt", "response", "stdout", "stderr"]
-    found = [path for name in names for path in sorted(folder.glob(f"{name}*")) if path.is_file()]
-    return [path for path in found if path.stat().st_size or wanted]
-
-
-def _execution_folder(known: KnownRun, text: str) -> Path:
-    """The folder of an execution, also of one that was interrupted and so has no checkpoint."""
-    from arc.runs.history import read_timeline
-    from arc.runs.targets import OrdinalTarget, find_entry, parse_target
-
-    run_folder = known.need_folder("reading a node's output")
-    target = parse_target(text)
-    if isinstance(target, OrdinalTarget):
-        found = sorted(run_folder.nodes.glob(f"{target.ordinal:04d}-*"))
-        if found:
-            return found[0]
-    entry = find_entry(read_timeline(known), target)
-    folder = run_folder.node_folder(entry.ordinal, entry.path)
-    if not folder.is_dir():
-        raise NoOutputError(f"@{entry.ordinal} of run {known.run_id} has no folder in `{run_folder.nodes}`")
-    return folder

@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 from arc.runs.disk_timeline import disk_timeline, merge
 from arc.runs.lookup import KnownRun, NoGitError
 from arc.runs.records import CheckpointFile
-from arc.runs.states import state_at
 from arc.runs.timeline import Timeline, TimelineEntry, git_timeline, list_refs, start_entry
 from arc.workspace.git.objects import compare_trees, describe_changes, tree_of
 from arc.workspace.git.repository import Repository
@@ -46,6 +45,8 @@ def read_timeline(run: KnownRun) -> Timeline:
 
 def describe_checkpoint(run: KnownRun, timeline: Timeline, entry: TimelineEntry) -> CheckpointDetails:
     """Everything about one checkpoint. Raises `StateNotKeptError`, `CorruptError`."""
+    from arc.runs.states import state_at
+
     changes = changed_files(run.repository, entry) if run.repository is not None else ()
     return CheckpointDetails(entry, state_at(run, timeline, entry), changes, _node_folder(run, entry))
 

@@ -14,7 +14,6 @@ import pygit2
 from arc.base.errors import RefusedError
 from arc.base.json import JsonValue
 from arc.runs.artifacts import ArtifactStore, load
-from arc.runs.checkpoints import place_commit, with_root
 from arc.runs.lookup import KnownRun
 from arc.runs.records import CheckpointFile
 from arc.runs.store import parse_checkpoint
@@ -133,6 +132,8 @@ def map_block(
 def _with_commit(checkpoint: CheckpointFile, entry: TimelineEntry) -> CheckpointFile:
     if entry.commit is None:
         return checkpoint
+    from arc.runs.checkpoints import place_commit, with_root  # the writing side; reading needs it here only
+
     return with_root(checkpoint, place_commit(checkpoint.to_state().root, entry.frame, entry.commit))
 
 

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rapidfuzz import fuzz, process
-
 from arc.base.errors import NotFoundError, UsageError
 from arc.runs.timeline import Timeline, TimelineEntry
 
@@ -165,6 +163,8 @@ def _nearest(path: str, entries: Sequence[TimelineEntry]) -> tuple[str, ...]:
 
 def closest(word: str, names: Iterable[str]) -> tuple[str, ...]:
     """A hint that names the (at most three) names most like a word; none if nothing is like it."""
+    from rapidfuzz import fuzz, process  # for this message only
+
     found = process.extract(word, sorted(names), scorer=fuzz.ratio, limit=3, score_cutoff=55)
     return ("did you mean " + " or ".join(f"`{name}`" for name, _, _ in found) + "?",) if found else ()
 
