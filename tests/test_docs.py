@@ -201,15 +201,6 @@ def test_the_retry_policies_shown_are_those_of_the_engine() -> None:
     assert shown == {name: (preset.attempts, waits[name]) for name, preset in PRESETS.items()}
 
 
-def test_the_syntax_error_shown_is_what_arc_says(arc: Arc, tmp_path: Path) -> None:
-    shown = next(text for _, text in blocks(ROOT / "docs" / "workflow-language.md") if text.startswith("fix.dot:"))
-    place, source, _, _ = shown.rstrip().split("\n")
-    line = int(place.split(":")[1])
-    (tmp_path / "fix.dot").write_text("digraph fix {\n" + "\n" * (line - 2) + source[4:] + "\n}\n")
-    said = arc.inside("validate", "fix.dot").stdout
-    assert said.split() == shown.split()
-
-
 def test_listings_shown_have_the_columns_of_the_real_ones(arc: Arc, repo: MakeRepo) -> None:
     workflow = """digraph review {
       graph [goal="Add a changelog"]
