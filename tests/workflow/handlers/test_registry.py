@@ -63,6 +63,14 @@ def test_the_kinds_of_handlers(bench: Bench, project: tuple[Path, str], attribut
     assert str(directory) not in sys.path
 
 
+def test_loading_writes_nothing_into_the_project(project: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, module = project
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    before = sorted(directory.rglob("*"))
+    load_user_handlers(default_registry(), {"deploy": f"{module}:plain"}, directory)
+    assert sorted(directory.rglob("*")) == before
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [

@@ -193,6 +193,8 @@ def _load(type: str, reference: str, directory: Path) -> object:
 
 def _module(type: str, name: str, directory: Path) -> object:
     importlib.invalidate_caches()
+    # Compiled files would be written into the person's checkout (and make it dirty), also by what a handler imports later: so it stays off.
+    sys.dont_write_bytecode = True
     sys.path.insert(0, str(directory))
     try:
         return importlib.import_module(name)
