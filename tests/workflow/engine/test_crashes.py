@@ -34,9 +34,9 @@ class Piece:
 
 
 @st.composite
-def pieces(draw: st.DrawFn, name: str, depth: int) -> Piece:
-    """A stage, a loop through a diamond, a chain, a parallel block or a child workflow."""
-    kinds = ["stage", "loop", "child", "targeted"] + (["chain", "block", "chain"] if depth else [])
+def pieces(draw: st.DrawFn, name: str, depth: int, *, routed: bool = True) -> Piece:
+    """A stage, a loop through a diamond, a chain, a parallel block or a child workflow; failures lead somewhere only where `routed`."""
+    kinds = ["stage", "child", *(["loop", "targeted"] if routed else []), *(["chain", "block", "chain"] if depth else [])]
     kind = draw(st.sampled_from(kinds))
     if kind == "stage":
         return Piece(f"{name};", name, name)
@@ -48,7 +48,7 @@ def pieces(draw: st.DrawFn, name: str, depth: int) -> Piece:
         text = f"{name}; {name}D [shape=diamond]; {name}F; {name}E; {name} -> {name}D; {name}F -> {name};"
         text += f'{name}D -> {name}F [condition="outcome=fail"]; {name}D -> {name}E [condition="outcome!=fail"];'
         return Piece(text, name, f"{name}E")
-    parts = [draw(pieces(f"{name}{letter}", depth - 1)) for letter in "xyz"[: draw(st.integers(2, 3))]]
+    parts = [draw(pieces(f"{name}{letter}", depth - 1, routed=routed)) for letter in "xyz"[: draw(st.integers(2, 3))]]
     text = " ".join(part.text for part in parts)
     if kind == "chain":
         links = " ".join(f"{a.last} -> {b.first};" for a, b in pairwise(parts))
@@ -60,8 +60,8 @@ def pieces(draw: st.DrawFn, name: str, depth: int) -> Piece:
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> str:
-    piece = draw(pieces("n", 2))
+def graphs(draw: st.DrawFn, *, routed: bool = True) -> str:
+    piece = draw(pieces("n", 2, routed=routed))
     return f"{piece.text} start -> {piece.first}; {piece.last} -> exit"
 
 
@@ -104,7 +104,7 @@ def essence(state: RunState) -> dict[str, object]:
         "context": {key: value for key, value in root.context_values.items() if key.startswith("seen.")},
         "signatures": root.loop_failure_signatures,
         "next": root.next_node_id,
-        "block": root.open_block,
+        "block": None if root.open_block is None else root.open_block.node_id,
     }
 
 
@@ -146,6 +146,47 @@ def test_a_crash_after_any_checkpoint_changes_nothing(text: str, failing: frozen
     assert Counter(bench.executed) - lost == Counter(whole.executed)
     ordinals = [c.ordinal for c in bench.checkpoints.completed]
     assert len(set(ordinals)) == len(ordinals)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    graphs(routed=False), st.sets(st.integers(0, 6), min_size=1, max_size=4), st.integers(0, 30), st.sampled_from(["", ", max_parallel=1"])
+)
+def test_a_run_that_fails_again_and_again_is_mended_and_no_node_succeeds_twice(
+    text: str, failing: set[int], crash: int, limit: str
+) -> None:
+    text = text.replace("shape=component", "shape=component, error_policy=fail_fast" + limit)
+    tries: Counter[str] = Counter()
+
+    def step(call: NodeCall) -> Outcome:
+        tries[call.path] += 1
+        if call.node.type == "agent" and sum(call.path.encode()) % 7 in failing and tries[call.path] == 1:
+            return fail("not yet")
+        if call.node.type == "agent":
+            assert isinstance(call.workspace, MemoryWorkspace)
+            call.workspace.files[call.path] = str(call.visit)
+        return ok()
+
+    whole = bench_of(text, frozenset())
+    expected = whole.run()
+    bench = Bench(workflow(text, children={"c.dot": CHILD}), Everything(step))
+    bench.checkpoints.crash_after = crash
+    state: RunState | None = None
+    for _ in range(80):
+        try:
+            state = bench.run(state)
+        except Crash:
+            bench.checkpoints.crash_after = None
+        state = bench.checkpoints.state()
+        if state.status == "success":
+            break
+    assert state is not None
+    assert state.status == "success"
+    succeeded = Counter(done.path for done in bench.checkpoints.completed if done.status == "success")
+    assert succeeded == Counter(done.path for done in whole.checkpoints.completed)
+    assert state.root.node_visits == expected.root.node_visits
+    assert bench.files().keys() >= {path for path in tries if path in whole.files()}
+    assert state.root.open_block is None
 
 
 KITCHEN = """
