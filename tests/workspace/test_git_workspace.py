@@ -135,15 +135,18 @@ def test_a_lost_link_to_the_repository_is_put_back(run: Run) -> None:
     assert git(run.files, "status", "--porcelain") == ""
 
 
-def test_a_torn_private_index_is_made_again(run: Run) -> None:
+@pytest.mark.parametrize("left", [0, 8, 40, 100, -1])
+def test_a_torn_private_index_is_made_again(run: Run, tmp_path: Path, left: int) -> None:
+    """Git itself would take what is missing for deleted files."""
     run.checkpoint()
     index = run.workspace.stager.index.path
     data = index.read_bytes()
     index.unlink()
-    index.write_bytes(data[: len(data) // 2])
-    (run.files / "a.txt").unlink()
-    run.checkpoint()
-    assert sorted(run.tree()) == ["dir/b.txt"]
+    index.write_bytes(data[:left])
+    again = attach(run, tmp_path / "logs")
+    (again.files / "a.txt").write_text("changed\n")
+    again.checkpoint()
+    assert again.tree() == {"a.txt": ("100644", b"changed\n"), "dir/b.txt": ("100644", b"b\n")}
 
 
 def test_a_failed_staging_raises_and_reuses_nothing(run: Run) -> None:

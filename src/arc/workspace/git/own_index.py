@@ -14,12 +14,14 @@ from arc.base.git import GitError
 from arc.workspace.git.errors import IndexBusyError
 from arc.workspace.git.locks import clear_stale_lock
 from arc.workspace.git.objects import GITLINK, Edits, edit_tree, entries_at, tree_of, write_commit
-from arc.workspace.git.private_index import PrivateIndex
+from arc.workspace.git.private_index import PrivateIndex, is_whole
 from arc.workspace.git.staging import parse_changes
 from arc.workspace.git.worktree import worktree_git
 from arc.workspace.notices import Notice, NoticeSink
 
 _BUSY_SECONDS = 0.5
+_EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+"""The empty file."""
 
 
 @dataclass
@@ -59,10 +61,12 @@ class OwnIndex:
         repository = self.private.repository
         tip_tree = tree_of(repository, tip)
         try:
-            staged = self._changes(tip_tree)
-        except GitError as error:
-            told = "the worktree's own index cannot be read; it is made anew, and what was only staged in it is not kept"
-            self.notices(Notice("warning", "workspace.index_broken", told, error.details))
+            staged = self._changes(tip_tree) if is_whole(self.private.worktree.index) else None
+        except GitError:
+            staged = None
+        if staged is None:
+            told = "the worktree's own index is torn; it is made anew, and what was only staged in it is not kept"
+            self.notices(Notice("warning", "workspace.index_broken", told))
             return None
         captured = entries_at(repository, tree, staged)
         only = {
@@ -71,7 +75,8 @@ class OwnIndex:
             if entry is not None
             and entry.mode != GITLINK
             and (path not in captured or captured[path].id != entry.id)
-            and entry.id in repository.pygit2  # not so for names that are only announced (`git add -N`)
+            and entry.id != _EMPTY  # also what `git add -N` announces
+            and entry.id in repository.pygit2
         }
         if not only:
             self.examined()

@@ -8,6 +8,7 @@ Threads: one call at a time per worktree, plus that one update; the run's lease 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -32,8 +33,8 @@ INDEX_SETTINGS = (
     "core.fsync=loose-object",
     "core.fsyncMethod=batch",
 )
-_SMALLEST = 32
-"""An index file has a header and a checksum; a shorter one is torn."""
+_CHECKSUM = 20
+"""Bytes of the SHA-1 at the end of an index file."""
 
 
 @dataclass
@@ -51,6 +52,7 @@ class PrivateIndex:
     _gitlinks: set[bytes] | None = None
     _updating: Thread | None = None
     _update_failed: bool = False
+    _checked: bool = False
 
     @property
     def path(self) -> Path:
@@ -77,12 +79,15 @@ class PrivateIndex:
         text = self._exclude_text()
         if not self.excludes_file.exists() or self.excludes_file.read_bytes() != text:
             write_atomic(self.excludes_file, text, durable=False)
-        if not _is_whole(self.path):
+        if not self._checked and not is_whole(self.path):
             self.path.unlink(missing_ok=True)
-            if _is_whole(self.worktree.index):
+            if is_whole(self.worktree.index):
                 shutil.copyfile(self.worktree.index, self.path)
             else:
                 self.rebuild(base)
+        elif not self.path.exists():
+            self.rebuild(base)
+        self._checked = True
 
     def rebuild(self, state: str) -> None:
         """Make it anew from a commit or tree; every file is then compared by content once."""
@@ -195,11 +200,14 @@ class PrivateIndex:
         return self._excludes[1] + self.more_excludes + "".join(f"{glob}\n" for glob in self.exclude_globs).encode()
 
 
-def _is_whole(index: Path) -> bool:
+def is_whole(index: Path) -> bool:
+    """Whether an index file is there and is not torn. Git itself does not look, and takes the rest of a torn one for deleted files."""
     try:
-        return index.stat().st_size > _SMALLEST
+        data = index.read_bytes()
     except FileNotFoundError:
         return False
+    body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+    return body.startswith(b"DIRC") and checksum in (hashlib.sha1(body, usedforsecurity=False).digest(), bytes(_CHECKSUM))
 
 
 def _local_excludes(repository: Repository) -> bytes:

@@ -11,9 +11,10 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from arc.base.faults import declare_faults, fault
@@ -111,7 +112,7 @@ class Restorer:
             try:
                 if stat.S_ISDIR(os.lstat(name, dir_fd=descriptor).st_mode):
                     return  # only the folders above a removed file go, and only when they are empty
-                os.unlink(name, dir_fd=descriptor)
+                _forced(descriptor, lambda: os.unlink(name, dir_fd=descriptor))
             except FileNotFoundError:
                 return
         folder = os.path.dirname(step.path)
@@ -120,7 +121,7 @@ class Restorer:
                 if descriptor is None:
                     return
                 try:
-                    os.rmdir(name, dir_fd=descriptor)
+                    _forced(descriptor, lambda: os.rmdir(name, dir_fd=descriptor))
                 except OSError:  # not empty: something else lives there
                     return
             folder = os.path.dirname(folder)
@@ -129,8 +130,8 @@ class Restorer:
         with self._folder(step.path, create=True) as (descriptor, name):
             assert descriptor is not None
             if _is_folder_at(name, descriptor):
-                os.rmdir(name, dir_fd=descriptor)
-            os.rename(source, name, dst_dir_fd=descriptor)
+                _forced(descriptor, lambda: os.rmdir(name, dir_fd=descriptor))
+            _forced(descriptor, lambda: os.rename(source, name, dst_dir_fd=descriptor))
 
     def _set_mode(self, step: Step) -> None:
         with self._folder(step.path, create=False) as (descriptor, name):
@@ -152,9 +153,9 @@ class Restorer:
             for folder in folders:
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(folder, dir_fd=descriptor)
+                        _forced(descriptor, partial(os.mkdir, folder, dir_fd=descriptor))
                 try:
-                    below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+                    below = _open_folder(descriptor, folder)
                 except (FileNotFoundError, NotADirectoryError):
                     if create:
                         raise PlanChangedError(f"`{os.fsdecode(path)}` cannot be written: a folder of it was replaced meanwhile") from None
@@ -170,6 +171,28 @@ class Restorer:
             yield descriptor, name
         finally:
             os.close(descriptor)
+
+
+def _forced(folder: int, work: Callable[[], None]) -> None:
+    """Do something to a name in an open folder, also if the folder's owner has closed it for writing."""
+    try:
+        work()
+    except PermissionError:
+        os.fchmod(folder, stat.S_IMODE(os.fstat(folder).st_mode) | 0o700)
+        work()
+
+
+def _open_folder(above: int, name: bytes) -> int:
+    """Open a folder by its name in another; one that its owner has closed is opened for the owner. Links are not followed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        return os.open(name, flags, dir_fd=above)
+    except PermissionError:
+        status = os.lstat(name, dir_fd=above)
+        if not stat.S_ISDIR(status.st_mode):
+            raise
+        os.chmod(name, stat.S_IMODE(status.st_mode) | 0o700, dir_fd=above)
+        return os.open(name, flags, dir_fd=above)
 
 
 def compare_plans(shown: Plan, now: Plan) -> None:

@@ -27,6 +27,8 @@ class SpecialFiles:
     top: Path
     _times: dict[bytes, int] = field(default_factory=dict)
     _found: dict[bytes, tuple[bytes, ...]] = field(default_factory=dict)
+    closed: set[bytes] = field(default_factory=set)
+    """Folders of this process's own user that it may not list or enter: what is in them cannot be known (root may everything)."""
 
     def find(self, folders: Callable[[], Iterable[bytes]], ignored: Ignored) -> tuple[bytes, ...]:
         """Paths of all special files, sorted. `folders` lists those that are captured (asked once)."""
@@ -57,10 +59,13 @@ class SpecialFiles:
             status = os.lstat(where)
             if not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError
+            self._note_closed(folder, status)
             if (changed := status.st_mtime_ns) == self._times.get(folder, changed):
                 return set()
             odd, below = _list(where, folder + b"/" if folder else b"")
-        except OSError:  # gone, replaced, or closed to us: git tells that
+        except PermissionError:  # looked at again the next time
+            return set()
+        except OSError:  # gone or replaced
             self._forget(folder)
             return set()
         self._times[folder] = changed if changed < time.time_ns() - _RACY_NS else -1
@@ -70,11 +75,19 @@ class SpecialFiles:
             self._found.pop(folder, None)
         return below
 
+    def _note_closed(self, folder: bytes, status: os.stat_result) -> None:
+        user = os.geteuid()
+        if user != 0 and status.st_uid == user and status.st_mode & 0o500 != 0o500:
+            self.closed.add(folder)
+        else:
+            self.closed.discard(folder)
+
     def _forget(self, folder: bytes) -> None:
         """Drop a folder and all below it: a link may stand there now, which is not followed."""
         for known in [name for name in self._times if name == folder or name.startswith(folder + b"/")]:
             self._times.pop(known)
             self._found.pop(known, None)
+            self.closed.discard(known)
 
 
 def _list(where: bytes, prefix: bytes) -> tuple[list[bytes], set[bytes]]:

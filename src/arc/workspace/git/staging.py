@@ -149,6 +149,8 @@ class Stager:
         changed += self._new(entries)
         for name in self._find_special(base):
             gaps[name] = SPECIAL
+        for name in self._special.closed:
+            gaps.setdefault(name, "the folder cannot be read (permission denied)")
         self._coverage.submodules(self.index.git_links(), self._top, gaps)
         return [path for path in changed if path not in gaps or not is_special(os.fsencode(self._top) + b"/" + path)]
 

@@ -90,6 +90,7 @@ def attach_worktree(repository: Repository, path: Path, ref: str, reason: str, n
         BranchHeldError: another worktree in use has the branch.
         WorktreeError: git cannot make it.
     """
+    _forget(repository, _beside(path), True)  # killed while it was registered again
     _release_branch(repository, path, ref, notices)
     ours = next((r for r in registrations(repository.common_dir) if r.path is not None and _same(r.path, path)), None)
     if ours is not None:
@@ -209,8 +210,7 @@ def _fill(repository: Repository, worktree: Worktree) -> None:
 
 def _register_around(repository: Repository, path: Path, ref: str, reason: str) -> Worktree:
     """A new registration for a folder that is still full of files: made beside it, then moved over."""
-    beside = path.with_name(f"{path.name}.arc-new")
-    _forget(repository, beside, True)
+    beside = _beside(path)
     git = repository.git()
     try:
         with _one_at_a_time(repository):
@@ -225,6 +225,11 @@ def _register_around(repository: Repository, path: Path, ref: str, reason: str) 
     shutil.rmtree(beside, ignore_errors=True)
     _rebuild_index(repository, worktree, ref)
     return worktree
+
+
+def _beside(path: Path) -> Path:
+    """Where a new registration for `path` is made."""
+    return path.with_name(f"{path.name}.arc-new")
 
 
 def _rebuild_index(repository: Repository, worktree: Worktree, ref: str) -> None:
