@@ -252,7 +252,8 @@ def real(repo: MakeRepo, arc: Arc) -> tuple[Repo, Arc, str]:
 def test_a_fork_from_inside_a_parallel_block_goes_on_right_there(real: tuple[Repo, Arc, str]) -> None:
     project, arc, run_id = real
     forked = arc.inside("run", "fork", run_id, "left", "--json").ok().json()
-    assert len(forked["branches"]) == 2
+    keys = {ref.rsplit("/", 1)[1] for ref in forked["branches"]}
+    assert keys in ({"left"}, {"left", "right"})  # `right` may not have had its worktree yet
     arc("run", "resume", forked["run_id"]).ok()
     document = arc.inside("run", "show", forked["run_id"], "--json").ok().json()
     assert document["status"] == "success"
