@@ -27,7 +27,8 @@ class FrameState:
     `next_node_id` is None at the end of the walk (and before a start has been made: then `current_node` is None too).
     `incoming_edge` is the index (in the graph's file order) of the edge chosen into `next_node_id`, so that its fidelity and thread hold
     after a resume; of a walk that ended in a failure, that of the edge into the node that failed. `git_commit_sha` is the commit on this
-    frame's branch that holds the files of this state.
+    frame's branch that holds the files of this state. `again`: the next node failed and is executed again on request, in the same visit
+    (of the root frame that shows in its open block).
     """
 
     prefix: str = ""
@@ -44,6 +45,7 @@ class FrameState:
     current_fidelity: str | None = None
     git_commit_sha: str | None = None
     open_block: OpenBlock | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -284,6 +284,7 @@ class Frame:
             current_fidelity=self.fidelity,
             git_commit_sha=self.commit,
             open_block=self.block.snapshot() if self.block else self.opened,
+            again=self.again,
         )
 
     def restore(self, state: FrameState) -> None:
@@ -297,7 +298,7 @@ class Frame:
         self.incoming = self.graph.edge(state.incoming_edge)
         self.fidelity, self.commit = state.current_fidelity, state.git_commit_sha
         self.opened, self.fresh, self.resumed = state.open_block, False, True
-        self.again = state.open_block is not None and state.open_block.execution is not None
+        self.again = state.again or (state.open_block is not None and state.open_block.execution is not None)
 
 
 def differences(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonObject:
