@@ -209,6 +209,7 @@ def tell(demo: Demo) -> None:
         f"   picture   {picture}\n\n"
         f"   export ARC_HOME={demo.folder / 'arc-home'}\n"
         f"   {Path(sys.executable).parent / 'arc'} run show {run}\n"
+        f"\n   To remove it: rm -rf {demo.folder}\n"
     )
 
 
