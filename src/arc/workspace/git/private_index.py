@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -21,6 +21,7 @@ from arc.base.atomic import write_atomic
 from arc.base.git import Git, GitError
 from arc.workspace.git.locks import clear_stale_lock
 from arc.workspace.git.nested import ignored_paths
+from arc.workspace.git.objects import Entry
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.worktree import Worktree, worktree_git
 
@@ -123,6 +124,12 @@ class PrivateIndex:
             if attempt == 2 or (not unreadable and attempt == 1):
                 message = os.fsdecode(result.stderr)
                 raise GitError("`git update-index` failed", command=("update-index",), exit_code=result.returncode, stderr=message)
+
+    def set_links(self, links: Mapping[bytes, Entry | None]) -> None:
+        """Record submodules at these commits (None: gone), whatever the files say; those that are not checked out count as unchanged."""
+        lines = [b"%o %s\t%s\0" % (e.mode, e.id.encode(), p) if e else b"0 %s\t%s\0" % (b"0" * 40, p) for p, e in links.items()]
+        self.git().run("update-index", "-z", "--index-info", input=b"".join(lines))
+        self._gitlinks = None
 
     def update_beside(self, changed: Sequence[bytes]) -> None:
         """Begin `update` in a thread; every path is known to be readable. The thread is not a daemon: a process that ends waits for it."""

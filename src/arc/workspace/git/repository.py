@@ -57,16 +57,18 @@ class Repository:
             if "not a git repository (or any" in stderr:
                 return None
             raise BrokenRepositoryError(f"git cannot read the repository at `{path}`", details=tuple(stderr.splitlines()[:5]))
-        lines = os.fsdecode(result.stdout).split("\n")
-        if lines[0] != "true":
+        git = Git(path, trusted=trusted)
+        inside, *folders = os.fsdecode(result.stdout).removesuffix("\n").split("\n")
+        if inside != "true":
             raise BareRepositoryError(
                 f"`{path}` is a bare repository or a repository's own folder: there are no files to work on",
                 hints=("make a worktree of it: `git worktree add DIRECTORY`, and start there",),
             )
-        git = Git(path, trusted=trusted)
+        if len(folders) != 2:  # a line break in the path: one question at a time
+            folders = [git.line("rev-parse", question[2]), git.line("rev-parse", *question[3:])]
         top = git.line("rev-parse", "--show-toplevel")
         prefix = git.line("rev-parse", "--show-prefix").rstrip("/") or "."
-        found = cls(Path(lines[1]), Path(lines[2]).resolve(), Path(top), prefix, trusted)
+        found = cls(Path(folders[0]), Path(folders[1]).resolve(), Path(top), prefix, trusted)
         try:
             found.pygit2.references.get("HEAD")
         except (pygit2.GitError, pygit2.InvalidError) as error:

@@ -6,6 +6,7 @@ Threads: the `async` methods are called on the event loop and move their work to
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from arc.workspace.git.branches import branch_path, branch_ref
 from arc.workspace.git.coverage import show
 from arc.workspace.git.errors import StageError, WorktreeError
 from arc.workspace.git.merge import merge_branches
+from arc.workspace.git.objects import GITLINK, compare_trees
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.worktree import Worktree, add_worktree, attach_worktree, detach, registrations
@@ -154,17 +156,40 @@ class GitWorkspace(BranchWorktree):
         return await asyncio.to_thread(self._merge, branches)
 
     def _merge(self, branches: Sequence[MergeInput]) -> MergeReport:
-        merged = merge_branches(self.repository, self.capture(), branches)
+        present = self.capture()
+        merged = merge_branches(self.repository, present, branches)
         plan = self.plan(merged.tree)
         blocked = tuple(show(conflict.path) for conflict in plan.conflicts)
         if blocked:
             raise StageError("the merged files cannot be written: files that are not captured are in their place", details=blocked)
         fault("git.merge.planned")
         self.apply(plan)
+        self._merge_submodules(present, merged.tree)
         fault("git.merge.applied")
         keys = set(merged.report.merged)
         self._merged.add(branch for branch in branches if branch.key in keys)
         return merged.report
+
+    def _merge_submodules(self, present: str, merged: str) -> None:
+        """Submodules that the branches added, moved or removed: recorded where they are not checked out here, else told."""
+        changes = list(compare_trees(self.repository, present, merged))
+        links = {
+            change.path: change.new for change in changes if GITLINK in (change.old and change.old.mode, change.new and change.new.mode)
+        }
+        checked_out = [path for path in links if (self.worktree.path / os.fsdecode(path) / ".git").exists()]
+        for path in checked_out:
+            del links[path]
+        for path, entry in links.items():
+            place = self.worktree.path / os.fsdecode(path)
+            if entry is not None and entry.mode == GITLINK:
+                place.mkdir(parents=True, exist_ok=True)
+            elif place.is_dir() and not any(place.iterdir()):
+                place.rmdir()
+        if links:
+            self.stager.index.set_links({path: e if e is not None and e.mode == GITLINK else None for path, e in links.items()})
+        if checked_out:
+            message = "submodules that are checked out here are left at their own commits by the merge"
+            self.notices(Notice("warning", "workspace.submodule_not_merged", message, tuple(show(path) for path in checked_out)))
 
     def _leave_branch(self, ref: str, commit: str) -> None:
         """A merged branch's worktree goes if it is still there; one that must stay lets go of the branch, whose ref goes now."""
