@@ -146,13 +146,45 @@ def test_a_plain_function_runs_in_a_thread(bench: Bench) -> None:
     assert threads == [False]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, asyncio.CancelledError, concurrent.futures.CancelledError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, asyncio.CancelledError, concurrent.futures.CancelledError, StopIteration])
 def test_what_a_plain_function_raises_is_never_taken_for_a_cancellation(bench: Bench, error: type[BaseException]) -> None:
     def handler(call: NodeCall) -> Outcome:
         raise error
 
     with pytest.raises(HandlerError, match=f"the handler `deploy` raised {error.__name__}"):
         bench.run(NODE, handler=FunctionHandler(handler, "deploy"))
+
+
+def test_a_plain_function_that_exits_says_with_what(bench: Bench) -> None:
+    def handler(call: NodeCall) -> Outcome:
+        sys.exit("no")
+
+    with pytest.raises(HandlerError, match=r"the handler `deploy` called sys.exit\('no'\)"):
+        bench.run(NODE, handler=FunctionHandler(handler, "deploy"))
+
+
+def test_a_plain_function_that_never_ends_holds_up_neither_the_run_nor_the_end_of_the_process(bench: Bench) -> None:
+    begun, never = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def handler(call: NodeCall) -> Outcome:
+        threads.append(threading.current_thread())
+        begun.set()
+        never.wait()
+        return Outcome("success")
+
+    class Impatient:
+        async def run(self, call: NodeCall) -> Outcome:
+            task = asyncio.create_task(FunctionHandler(handler, "deploy").run(call))
+            await asyncio.to_thread(begun.wait)
+            task.cancel()
+            await asyncio.wait({task})
+            return Outcome("skipped" if task.cancelled() else "fail")
+
+    assert bench.run(NODE, handler=Impatient()).status == "skipped"
+    assert threads[0].daemon
+    never.set()
+    threads[0].join()
 
 
 def test_a_handler_that_returns_something_else_is_told_so(bench: Bench) -> None:

@@ -13,9 +13,10 @@ import importlib.metadata
 import importlib.util
 import inspect
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -30,6 +31,10 @@ from arc.workflow.model import NODE_TYPES
 from arc.workflow.outcome import Outcome
 
 ENTRY_POINT_GROUP = "arc.handlers"
+_MISLEADING = (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, FutureCancelledError, StopIteration, StopAsyncIteration)
+"""Raised in a plain function they mean nothing to the run (no signal and no cancellation comes to a thread), but a future or the event
+loop would take them for something else."""
+
 HandlerFunction: TypeAlias = Callable[[NodeCall], Outcome] | Callable[[NodeCall], Awaitable[Outcome]]
 
 
@@ -50,25 +55,47 @@ class FunctionHandler:
         if self._is_async:
             outcome: object = await cast("Callable[[NodeCall], Awaitable[Outcome]]", self._function)(call)
         else:
-            # A thread of its own: many slow handlers must not use up the pool in which commands are started and ended.
-            thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"handler-{self._name}")
-            try:
-                outcome = await asyncio.get_running_loop().run_in_executor(thread, self._in_thread, call)
-            finally:
-                thread.shutdown(wait=False)
+            outcome = await self._in_thread(cast("Callable[[NodeCall], Outcome]", self._function), call)
         if not isinstance(outcome, Outcome):
             raise HandlerError(f"the handler `{self._name}` returned {type(outcome).__name__}, not an Outcome", failure_class="structural")
         return outcome
 
-    def _in_thread(self, call: NodeCall) -> object:
+    async def _in_thread(self, function: Callable[[NodeCall], object], call: NodeCall) -> object:
+        """Run it in a thread of its own (many slow handlers must not use up the pool in which commands are started and ended) that nobody
+        waits for once its time is up, not even the end of the process: a thread cannot be ended from outside."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[object] = loop.create_future()
+
+        def settle(result: object, error: Exception | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+
+        def work() -> None:
+            result, error = self._result(function, call)
+            with suppress(RuntimeError):  # the loop has ended meanwhile: nobody waits any more
+                loop.call_soon_threadsafe(settle, result, error)
+
+        threading.Thread(target=work, name=f"handler-{self._name}", daemon=True).start()
+        return await done
+
+    def _result(self, function: Callable[[NodeCall], object], call: NodeCall) -> tuple[object, Exception | None]:
         try:
-            return self._function(call)
-        except (
-            KeyboardInterrupt,
-            FutureCancelledError,
-            asyncio.CancelledError,
-        ) as error:  # of the handler's own making: no signal comes here
-            raise HandlerError(f"the handler `{self._name}` raised {type(error).__name__}", failure_class="structural") from error
+            return function(call), None
+        except SystemExit as error:
+            return None, self._error(f"called sys.exit({error.code!r})", error)
+        except _MISLEADING as error:
+            return None, self._error(f"raised {type(error).__name__}", error)
+        except Exception as error:  # noqa: BLE001 - carried to the node runner, which turns everything into an outcome
+            return None, error
+
+    def _error(self, what: str, cause: BaseException) -> HandlerError:
+        error = HandlerError(f"the handler `{self._name}` {what}", failure_class="structural")
+        error.__cause__ = cause
+        return error
 
 
 class HandlerRegistry:
