@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -71,6 +77,69 @@ def test_scripts_name_the_variable_that_arc_listens_to(arc: Arc, shell: str) -> 
     ran = arc("completion", shell).ok()
     assert f"_ARC_COMPLETE=complete_{shell}" in ran.stdout
     assert ran.stderr == ""
+
+
+@pytest.fixture
+def bash(runs: Path, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """A real interactive bash with the installed completion: keys in, the command line that stands there after Tab out."""
+    for number, node in ((1, "start"), (2, "plan"), (3, "fan:left/fix"), (4, "fan:right/fix")):
+        folder = runs / FIRST / "nodes" / f"{number:04d}-{node.replace(':', '-').replace('/', '.')}"
+        folder.mkdir(exist_ok=True)
+        (folder / "status.json").write_text(json.dumps({"node": node}))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "arc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m arc "$@"\n')
+    (programs / "arc").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "dumb", "SHELL": "/bin/bash", "INPUTRC": "/dev/null"}
+    subprocess.run(["bash", "-c", "arc --install-completion"], env=environment, check=True, capture_output=True)
+    settings = (
+        "PS1=ready:",
+        "bind 'set bell-style none'",
+        "bind 'set enable-bracketed-paste off'",
+        'bind -x \'"\\C-t": echo "<$READLINE_LINE>"\'',
+    )
+    with Path(os.environ["HOME"], ".bashrc").open("a") as rc:
+        rc.write("\n".join(settings) + "\n")
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvpe("bash", ["bash", "-i"], environment)
+
+    def until(pattern: str) -> str:
+        seen = ""
+        while (found := re.search(pattern, seen)) is None:
+            assert select.select([terminal], [], [], 60)[0], seen
+            seen += os.read(terminal, 4096).decode(errors="replace")
+        return found[1]
+
+    def press(keys: str) -> str:
+        os.write(terminal, f"{keys}\t\x14\x15".encode())  # Tab, show the line, clear it
+        return until(r"<(.*)>\r?\n")
+
+    until("(ready:)")
+    yield press
+    os.write(terminal, b"exit\n")
+    os.close(terminal)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.slow
+def test_the_installed_completion_works_in_a_real_bash(bash: Callable[[str], str]) -> None:
+    assert bash("arc run resu") == "arc run resume "
+    assert bash("arc run show 01JA") == f"arc run show {FIRST} "
+    assert bash("arc run show 01JA pl") == "arc run show 01JA plan "
+    assert bash("arc run logs 01JA @2") == "arc run logs 01JA @2 "
+    assert bash("arc run show 01JA fan:l") == "arc run show 01JA fan:left/fix "
+    assert bash("arc run show 01JA fan:right/f") == "arc run show 01JA fan:right/fix "
+    assert bash("arc run list --status part") == "arc run list --status partial_success "
+    assert bash("arc run list --status=inter") == "arc run list --status=interrupted "
+
+
+@pytest.mark.usefixtures("runs")
+def test_targets_are_ordinals_and_the_paths_of_nodes_not_names_of_folders(arc: Arc, runs: Path) -> None:
+    (runs / FIRST / "nodes" / "0003-fan-a.fix").mkdir()
+    (runs / FIRST / "nodes" / "0003-fan-a.fix" / "status.json").write_text('{"node": "fan:a/fix"}')
+    ran = complete(arc, f"arc run show {FIRST} ", "bash").ok()
+    assert ran.stdout.split() == ["@1", "@2", "@3", "fan:a/fix"]
 
 
 def test_ages_have_one_unit() -> None:

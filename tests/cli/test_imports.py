@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+
+from tests.conftest import MakeRepo
+from tests.runs.made import MadeRun, make_world
 
 HEAVY = {
     "asyncio": "the event loop, 25 ms",
@@ -19,7 +23,7 @@ HEAVY = {
     "pygit2": "libgit2, 30 ms",
     "prompt_toolkit": "not used",
     "rapidfuzz": "suggestions",
-    "rich": "tables and the moving line, 50 ms",
+    "rich": "the moving line, 50 ms",
     "ulid": "run ids",
 }
 
@@ -68,6 +72,27 @@ def test_quick_commands_load_nothing_heavy(arguments: list[str], environment: di
     loaded = imported(arguments, environment)
     assert "arc.cli.main" in loaded
     assert sorted(loaded & set(HEAVY)) == []
+
+
+@pytest.fixture
+def run_id(repo: MakeRepo) -> str:
+    made = MadeRun(make_world(Path(os.environ["ARC_HOME"])), repo()).sample()
+    return made.run_id
+
+
+@pytest.mark.parametrize("words", ["run list", "run list --json", "run logs RUN", "run logs RUN --raw"])
+def test_commands_that_read_folders_load_neither_git_nor_the_engine(run_id: str, words: str) -> None:
+    loaded = imported(words.replace("RUN", run_id).split())
+    assert "arc.runs.lookup" in loaded
+    assert sorted(loaded & (set(HEAVY) - {"msgspec"})) == []
+    assert not [name for name in loaded if name.startswith(("arc.workflow.engine", "arc.workspace"))]
+
+
+@pytest.mark.parametrize("words", ["run show RUN", "run log RUN"])
+def test_commands_that_read_refs_load_libgit2_and_nothing_that_writes(run_id: str, words: str) -> None:
+    loaded = imported(words.replace("RUN", run_id).split())
+    assert sorted(loaded & (set(HEAVY) - {"msgspec", "pygit2"})) == []
+    assert not [name for name in loaded if name.startswith("arc.workflow.engine")]
 
 
 def test_the_version_does_not_even_load_typer() -> None:

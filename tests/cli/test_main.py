@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import arc as package
 from tests.conftest import Arc
 
@@ -59,5 +61,43 @@ def test_color_always_colours_and_no_color_wins_over_auto(arc: Arc) -> None:
 
 def test_a_wrong_option_suggests_close_ones(arc: Arc) -> None:
     ran = arc.inside("run", "start", "--inptu")
-    assert ran.stderr.splitlines()[0] == "error: no such option: --inptu"
+    assert ran.stderr.splitlines()[0] == "error: no such option `--inptu`"
     assert "hint: did you mean `--input`" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "stderr"),
+    [
+        ("nonsense", "no such command `nonsense`\n\nhint: `arc --help` shows how to use it"),
+        ("rnu list", "no such command `rnu`\n\nhint: did you mean `run`?\nhint: `arc --help` shows how to use it"),
+        ("--nonsense", "no such option `--nonsense`\n\nhint: `arc --help` shows how to use it"),
+        (
+            "run list --al",
+            "no such option `--al`\n\nhint: did you mean `--all` or `--help`?\nhint: `arc run list --help` shows how to use it",
+        ),
+        ("run list extra", "unexpected argument `extra`\n\nhint: `arc run list --help` shows how to use it"),
+        ("run show", "missing argument `RUN`\n\nhint: `arc run show --help` shows how to use it"),
+        ("run start x.dot --goal", "option `--goal` requires an argument\n\nhint: `arc run start --help` shows how to use it"),
+        (
+            "run cancel X --grace soon",
+            "invalid value for `--grace`: `soon` is not a number\n\nhint: `arc run cancel --help` shows how to use it",
+        ),
+        ("run list --json=1", None),
+        ("run gc --older-than soon", "`soon` is not an age\n\nhint: give a number and a unit: `30d`, `12h`, `2w`"),
+        ("run start", None),
+        ("completion tcsh", None),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence_and_a_hint(arc: Arc, words: str, stderr: str | None) -> None:
+    ran = arc.inside(*words.split())
+    assert (ran.status, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: ")
+    assert "\n\nhint: " in ran.stderr
+    if stderr is not None:
+        assert ran.stderr == f"error: {stderr}\n"
+
+
+def test_arc_alone_shows_its_help_on_stderr_with_status_2(arc: Arc) -> None:
+    ran = arc.inside()
+    assert (ran.status, ran.stdout) == (2, "")
+    assert ran.stderr == arc.inside("--help").ok().stdout

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
 
 LIMIT = 100
-"""Most runs offered, newest first."""
+"""Most runs offered, and most executions of one, the newest."""
 
 
 def _runs() -> Path:
@@ -70,18 +70,24 @@ def complete_target(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, 
     matching = [name for name in _run_ids() if name.startswith(prefix)] if prefix else []
     if len(matching) != 1:
         return
-    for ordinal, node in sorted(_executions(folder_of(matching[0]))):
+    offered = set()
+    for ordinal, node in _executions(folder_of(matching[0])):
         for target, help_text in ((f"@{ordinal}", node), (node, f"@{ordinal}")):
-            if target.startswith(incomplete):
+            if target and target not in offered and target.startswith(incomplete):
+                offered.add(target)
                 yield target, help_text
 
 
-def _executions(folder: Path) -> Iterator[tuple[int, str]]:
+def _executions(folder: Path) -> list[tuple[int, str]]:
+    """(ordinal, node's path) in order; a folder's name is not the path, its `status.json` says it (empty where there is none yet)."""
     try:
         names = os.listdir(folder / "nodes")
     except OSError:
-        return
-    for name in names:
-        number, _, node = name.partition("-")
-        if number.isdigit() and node:
-            yield int(number), node
+        return []
+    numbered = sorted((int(number), name) for name in names if (number := name.partition("-")[0]).isdigit())
+    return [(ordinal, str(_read(folder / "nodes" / name / "status.json").get("node") or "")) for ordinal, name in numbered[-LIMIT:]]
+
+
+def complete_words(*words: str) -> Callable[[str], list[str]]:
+    """Completes one of a few fixed words."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]

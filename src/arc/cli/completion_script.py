@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Literal
 
 import typer
+
+from arc.cli import ui
 
 
 def command(
@@ -21,8 +22,6 @@ def command(
       arc completion zsh > ~/.zfunc/_arc
       arc completion fish > ~/.config/fish/completions/arc.fish
     """
-    from arc.cli.main import build
+    from arc.cli.frame import completion_script
 
-    # typer's own way to get the script: the instruction in the variable that the script itself will use
-    os.environ["_ARC_COMPLETE"] = f"source_{shell}"
-    build().main([], prog_name="arc")
+    ui.out(completion_script(shell))

@@ -124,14 +124,33 @@ def show_usage(error: TyperException, arguments: Sequence[str]) -> int:
         return ExitStatus.USAGE
     if type(error).__name__ == "NoArgsIsHelpError":
         message = "a command is missing"
-    path = context.command_path if context is not None else "arc"
+    path = context.command_path if context is not None else _command_path(arguments)
     message, _, suggestion = message.rstrip(".?").partition(". Did you mean ")
     message, options = _possible_options(message)
     suggestion = suggestion.replace("'", "`") or options
     hints = [f"did you mean {suggestion}?"] if suggestion else []
     hints.append(f"`{path} --help` shows how to use it")
     text = " ".join(message.replace("'", "`").split())
+    for pattern, plain in _PLAINER:
+        text = pattern.sub(plain, text)
     return show_error(UsageError(text[:1].lower() + text[1:], hints=tuple(hints)), arguments)
+
+
+_PLAINER = (
+    (re.compile(r"^Got unexpected extra argument(?:\(s\)|s)? \((.*)\)$"), r"unexpected argument `\1`"),
+    (re.compile(r"^No such option: (\S+)$"), r"no such option `\1`"),
+)
+"""typer's sentences -> ours, where they are not one."""
+
+
+def _command_path(arguments: Sequence[str]) -> str:
+    """The command that the words name, where typer does not say: `arc run start`."""
+    from arc.cli.main import COMMANDS, RUN_COMMANDS
+
+    words = [word for word in arguments if not word.startswith("-")]
+    if words[:1] == ["run"]:
+        return " ".join(("arc run", *(word for word in words[1:2] if word in RUN_COMMANDS)))
+    return " ".join(("arc", *(word for word in words[:1] if word in COMMANDS)))
 
 
 def _possible_options(message: str) -> tuple[str, str]:

@@ -7,7 +7,8 @@ typer builds each command, but three of its habits cost time that `arc --help` a
 - It imports rich for help texts. `TYPER_USE_RICH=0` (typer's documented switch, read when typer is imported) keeps it out.
 - It coerces each value through pydantic, 80 ms to import. Texts, paths, numbers and fixed choices need none of it: `_plain` does those.
 
-All of it is public API of typer but one seam (`get_runtime_param` of a parameter); a test that lists imported modules guards it.
+All of it is public API of typer but two seams: `get_runtime_param` of a parameter, guarded by a test that lists imported modules, and the
+table of completion scripts, guarded by a test in a real bash.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 _before = os.environ.get("TYPER_USE_RICH")
 os.environ["TYPER_USE_RICH"] = "0"
 import typer  # noqa: E402
+from typer import _completion_shared  # noqa: E402
 from typer.core import TyperCommand, TyperGroup  # noqa: E402
 from typer.main import get_command, get_install_completion_arguments  # noqa: E402
 
@@ -33,6 +35,30 @@ else:
 from arc.cli import ui  # noqa: E402
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+_BASH = r"""
+%(complete_func)s() {
+    # bash cuts words after `:` and `=` and before `@`; targets hold these, so arc gets the line, and what bash has already is left out
+    local line="${COMP_LINE:0:COMP_POINT}"
+    local word="${line##*[[:space:]]}"
+    local last="${word##*[:=]}"
+    [[ $last == *@* ]] && last="@${last##*@}"
+    local before="${word%%"$last"}"
+    local IFS=$'\n'
+    COMPREPLY=( $( env _ARC_LINE="$line" COMP_WORDS="$line" COMP_CWORD=0 %(autocomplete_var)s=complete_bash $1 ) )
+    COMPREPLY=( "${COMPREPLY[@]#"$before"}" )
+    return 0
+}
+
+complete -o default -F %(complete_func)s %(prog_name)s
+"""
+_completion_shared._completion_scripts["bash"] = _BASH
+
+
+def completion_script(shell: str) -> str:
+    """The script that completes arc's command line in `bash`, `zsh` or `fish`; `--install-completion` writes the same one."""
+    return _completion_shared.get_completion_script(prog_name="arc", complete_var="_ARC_COMPLETE", shell=shell)
 
 
 @dataclass(frozen=True)
@@ -67,9 +93,10 @@ class _Plain:
         try:
             return self.make(value)
         except ValueError:
-            raise typer.BadParameter(f"`{value}` is not a valid {self.make.__name__}.", ctx=ctx, param=param) from None
+            raise typer.BadParameter(f"`{value}` is not a {_KINDS.get(self.make, 'value that fits')}.", ctx=ctx, param=param) from None
 
 
+_KINDS: Mapping[object, str] = {int: "whole number", float: "number", Path: "path"}
 _MAKERS: Mapping[object, Callable[[str], object]] = {str: str, Path: Path, int: int, float: float}
 
 

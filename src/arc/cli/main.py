@@ -122,6 +122,10 @@ def _complete(arguments: Sequence[str]) -> int:
     """Answer the shell's completion; whatever goes wrong, the terminal stays clean."""
     # typer renders help texts with rich if it is there, which takes 60 ms
     sys.modules["rich"] = None  # type: ignore[assignment]
+    line = os.environ.get("_ARC_LINE")
+    if line is not None:  # our script for bash: the command line up to the cursor
+        words = len(line.split())
+        os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(words if line[-1:].isspace() else max(0, words - 1))}
     try:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for the rest of this short process
         build().main(list(arguments), prog_name="arc", standalone_mode=False)

@@ -11,6 +11,7 @@ import typer
 
 from arc.base.errors import UsageError
 from arc.cli import options, ui
+from arc.cli.completion import complete_words
 from arc.cli.run_view import STATUS_STYLES, duration_text
 from arc.cli.table import Column, show_table
 
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
 
 STATUSES = ("created", "running", "waiting", "interrupted", "success", "partial_success", "fail", "canceled", "superseded", "corrupt")
 Status = Annotated[
-    list[str] | None, typer.Option("--status", metavar="STATUS", help=f"Only these (can be repeated): {', '.join(STATUSES)}")
+    list[str] | None,
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        help=f"Only these (can be repeated): {', '.join(STATUSES)}",
+        autocompletion=complete_words(*STATUSES),
+    ),
 ]
 Here = Annotated[bool, typer.Option("--here", help="Only runs of the repository (or folder) one stands in")]
 All = Annotated[bool, typer.Option("--all", help="Runs that a rewind superseded too")]

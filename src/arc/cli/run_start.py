@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arc.base.errors import UsageError
+from arc.cli.completion import complete_words
 
 if TYPE_CHECKING:
     from arc.runs.config import ModelConfig
@@ -20,7 +21,12 @@ Inputs = Annotated[list[str] | None, typer.Option("-i", "--input", metavar="KEY=
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label to find the run by (can be repeated)")]
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Model of nodes that name none")]
 Provider = Annotated[str | None, typer.Option("--provider", metavar="NAME", help="Provider of nodes that name none")]
-Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="Who answers prompts: cli or scripted")]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        "--backend", metavar="NAME", help="Who answers prompts: cli or scripted", autocompletion=complete_words("cli", "scripted")
+    ),
+]
 AgentCommand = Annotated[
     str | None, typer.Option("--agent-command", metavar="COMMAND", help='The agent program of the cli backend, such as "claude -p"')
 ]
