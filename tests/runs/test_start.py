@@ -128,6 +128,25 @@ def test_a_dry_run_touches_neither_repository_nor_files(repo: MakeRepo, tmp_path
     assert not list(tmp_path.rglob("ran.txt")) + list(tmp_path.rglob("setup.txt"))
 
 
+def test_a_dry_run_of_a_parallel_block_warns_of_nothing(repo: MakeRepo, tmp_path: Path) -> None:
+    block = """digraph w {
+      start [shape=Mdiamond]
+      exit [shape=Msquare]
+      fan [shape=component]
+      join [shape=tripleoctagon]
+      a [shape=parallelogram, script="true"]
+      b [shape=parallelogram, script="true"]
+      start -> fan
+      fan -> a -> join
+      fan -> b -> join
+      join -> exit
+    }"""
+    told = Told()
+    start(repo({"w.dot": block}).path / "w.dot", replace(world_in(tmp_path), observer=told), dry_run=True)
+    assert "workspace.shared_branches" not in told.notices()
+    assert "parallel.completed" in told.names()
+
+
 def test_a_subdirectory_stays_a_subdirectory(repo: MakeRepo, tmp_path: Path) -> None:
     project = repo({"sub/w.dot": chain(one="pwd > where.txt; ls > seen.txt"), "sub/only-here": "", "top": ""})
     result = start(project.path / "sub" / "w.dot", world_in(tmp_path))

@@ -12,15 +12,18 @@ from arc.workspace.protocol import BranchConflict, MergeInput, MergeReport
 
 
 class InPlaceWorkspace:
-    """Works on the caller's directory itself. Branches share it; nothing is committed, nothing is ever removed."""
+    """Works on the caller's directory itself. Branches share it; nothing is committed, nothing is ever removed.
 
-    def __init__(self, directory: Path, sandboxes: SandboxProvider, notices: NoticeSink) -> None:
+    `dry`: of a dry run, where no command runs and sharing a directory needs no warning.
+    """
+
+    def __init__(self, directory: Path, sandboxes: SandboxProvider, notices: NoticeSink, *, dry: bool = False) -> None:
         self._directory = directory
         self._sandboxes = sandboxes
         self._notices = notices
         self._sandbox: Sandbox | None = None
         self._opening = asyncio.Lock()
-        self._forked = False
+        self._forked = dry
 
     @property
     def directory(self) -> Path:
