@@ -61,11 +61,13 @@ NODE_LOG = ("nodelog.opened:2", "nodelog.status:3", "nodelog.status:4", "nodelog
 
 BRANCHES = ("git.worktree.branch", "git.worktree.branch:2", "git.worktree.added:2", "git.worktree.filled:3")
 
-JOIN = ("git.merge.planned", "git.merge.applied")
+JOIN = ("git.merge.planned", "git.apply.step", "git.apply.written", "git.merge.applied")
+
+STAGE = ("git.stage.status:3", "git.stage.indexed:3", "git.stage.tree:3")
 
 END = ("end.state", "end.recorded", "git.close.removing:3", "end.closed")
 
-POINTS = (*START, *(f"{point}:{time}" for time in TIMES for point in CYCLE), *NODE_LOG, *BRANCHES, *JOIN, *END)
+POINTS = (*START, *(f"{point}:{time}" for time in TIMES for point in CYCLE), *NODE_LOG, *BRANCHES, *STAGE, *JOIN, *END)
 
 
 @pytest.fixture
@@ -142,7 +144,12 @@ def _has(project: Project, ref: str, name: str) -> bool:
     return name in project.repo.git("ls-tree", "--name-only", ref).splitlines()
 
 
-@pytest.mark.parametrize("point", ["resume.claimed", "resume.opened", "resume.cycle", "checkpoint.refs", "execute.running"])
+RESUME = ("resume.claimed", "resume.opened", "resume.cycle", "checkpoint.refs", "execute.running")
+
+ASIDE = ("git.aside.kept", "resume.aside", "resume.reset")
+
+
+@pytest.mark.parametrize("point", RESUME)
 def test_killed_again_while_resuming(project: Project, point: str) -> None:
     """A resume that is killed is resumed like a run that is killed."""
     before = Checkout.of(project.repo)
@@ -151,7 +158,7 @@ def test_killed_again_while_resuming(project: Project, point: str) -> None:
     resume_and_check(project, before)
 
 
-@pytest.mark.parametrize("point", ["resume.aside", "resume.reset"])
+@pytest.mark.parametrize("point", ASIDE)
 def test_killed_while_setting_aside(project: Project, point: str) -> None:
     before = Checkout.of(project.repo)
     assert project.drive("start", extra={"ARC_FAULT": "nodelog.status:6"}).killed

@@ -95,8 +95,10 @@ def _by_file(file: Path, target: ResumeTarget, world: World) -> Claimed:
     if not (world.runs / checkpoint.run_id).is_dir():
         register_folder(world, file.parent.absolute(), checkpoint.run_id)
     try:
-        claimed = _by_id(checkpoint.run_id, target.directory, world)
+        claimed = None if _is_half_made(checkpoint.run_id, target.directory, world) else _by_id(checkpoint.run_id, target.directory, world)
     except RunNotFoundError:
+        claimed = None
+    if claimed is None:
         return Claimed(*adopt_checkpoint(file, checkpoint, target.workflow, target.directory, world))
     try:
         if _is_newest(checkpoint, claimed):
@@ -113,6 +115,14 @@ def _by_file(file: Path, target: ResumeTarget, world: World) -> Claimed:
     claimed.lease.release()
     message = f"run {checkpoint.run_id} has gone on since `{file}` was saved: run {forked.run_id} starts there, nothing is taken back"
     return replace(_by_id(forked.run_id, target.directory, world), notices=(Notice("info", "resume.forked", message),))
+
+
+def _is_half_made(run_id: str, directory: Path, world: World) -> bool:
+    """Whether all there is of the run is a folder that a crash left without run.json."""
+    home = world.runs / run_id
+    if not home.is_dir() or open_run_folder(home).run_file.exists():
+        return False
+    return not metadata_exists(Repository.discover(directory), run_id)
 
 
 def _is_newest(checkpoint: CheckpointFile, claimed: Claimed) -> bool:
