@@ -6,7 +6,8 @@ import pytest
 
 from arc.cli import ui
 from arc.cli.run_view import CHECKPOINT_COLUMNS
-from arc.cli.table import Column, cells, cut, pad, table_lines
+from arc.cli.table import Column, table_lines
+from arc.cli.width import cells, cut, pad, wrap
 from tests.cli.conftest import Screen
 
 ROW = ["@12", "fan:left/build_the_whole_thing", "partial success", "", "1m02s", "3ac32664", "12", "20:26:25"]
@@ -60,6 +61,20 @@ def test_wide_characters_keep_columns_in_line() -> None:
     assert cut("計画計画", 5) == "計画…"
     assert cut("計画計画", 4) == "計…"
     assert pad("計", 4) == "計  "
+
+
+def test_a_very_long_name_is_cut_before_columns_are_left_out() -> None:
+    long = [ROW[0], "x" * 200, *ROW[2:]]
+    line = table_lines(CHECKPOINT_COLUMNS, [long, OTHER], width=110)[1]
+    assert line.split() == ["@12", "x" * 53 + "…", "partial", "success", "1m02s", "3ac32664", "12", "20:26:25"]
+
+
+def test_words_are_wrapped_by_cells() -> None:
+    assert wrap("one two three", 7) == ["one two", "three"]
+    assert wrap("one two three", 9, before=4) == ["one", "two three"]
+    assert wrap("計画 計画 a", 9) == ["計画 計画", "a"]
+    assert wrap("x" * 20 + " y", 9) == ["x" * 20, "y"]
+    assert wrap("", 9) == [""]
 
 
 def test_a_cell_is_one_line_without_control_characters() -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from arc.base.json import JsonObject, JsonValue
 from arc.cli import ui
 from arc.cli.findings import nearby
-from arc.cli.table import pad
+from arc.cli.width import cut, pad
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -38,6 +38,8 @@ RATE = 5
 """Updates of the moving line per second."""
 
 NAME_WIDTH = 26
+LONGEST_NAME = 48
+"""Cells of a node's name; `arc run show` has it whole."""
 
 
 @dataclass
@@ -267,9 +269,9 @@ class Progress:
             self._print(_dim(f"  {'  ' * depth(event.node)}→ {event.text('target')} ({event.text('why')})"))
 
     def _run_begins(self, event: _Event) -> None:
-        goal = event.text("goal")
+        goal = event.text("goal", limit=400)
         if goal:
-            self._print(_dim(f"goal: {goal}"))
+            self._print(_dim(cut(f"goal: {goal}", ui.terminal_width() if sys.stderr.isatty() else 400)))
 
     def _run_resumed(self, event: _Event) -> None:
         self._print(_dim(f"goes on at {event.text('next_node')} after checkpoint {event.text('checkpoint')}"))
@@ -360,7 +362,8 @@ def short_path(path: str) -> str:
 def node_line(mark: str, style: str, path: str, text: str) -> str:
     """A line of progress: mark, node (indented by its depth), what happened."""
     indent = "  " * depth(path)
-    name = pad(f"{indent}  {ui.visible(short_path(path), newlines=False)}", NAME_WIDTH).removeprefix(f"{indent} ")
+    shown = cut(ui.visible(short_path(path), newlines=False), LONGEST_NAME)
+    name = pad(f"{indent}  {shown}", NAME_WIDTH).removeprefix(f"{indent} ")
     return f"{indent}{ui.style(mark, style, stream=sys.stderr)}{name} {text}"
 
 

@@ -15,7 +15,7 @@ from arc.cli.run_view import STATUS_STYLES, count, size_text
 from arc.cli.table import Column, show_table
 
 if TYPE_CHECKING:
-    from arc.runs.gc import GcPlan, GcRequest
+    from arc.runs.gc import GcItem, GcPlan, GcRequest
 
 Runs = Annotated[list[str] | None, typer.Argument(metavar="[RUN...]", help="These runs only", autocompletion=complete_run)]
 OlderThan = Annotated[str | None, typer.Option("--older-than", metavar="AGE", help="Only runs unchanged for that long: `30d`, `12h`, `2w`")]
@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("status", fixed=True),
     Column("size", right=True, order=1),
     Column("refs", right=True, order=2),
-    Column("why", least=16),
+    Column("why", least=24),
 )
 
 
@@ -118,6 +118,11 @@ def _apply(planned: GcPlan, request: GcRequest, confirm: str | None) -> int | No
     return ExitStatus.FAILED if done.skipped else None
 
 
+def _why(item: GcItem) -> str:
+    """The reason without the status, which has a column of its own."""
+    return item.reason.removeprefix(item.status.replace("_", " ")).removeprefix(", ")
+
+
 def _show(planned: GcPlan) -> None:
     from arc.base.paths import tilde
 
@@ -128,7 +133,7 @@ def _show(planned: GcPlan) -> None:
     for item in planned.items:
         action = "keep" if item.refused else "delete"
         where = tilde(item.folder, os.environ) if item.folder else ""
-        rows.append([action, item.run_id, item.status.replace("_", " "), size_text(item.size), str(len(item.refs)), item.reason or where])
+        rows.append([action, item.run_id, item.status.replace("_", " "), size_text(item.size), str(len(item.refs)), _why(item) or where])
         styles.append(["red" if action == "delete" else "green", "bold", STATUS_STYLES.get(item.status, ""), "", "", "dim"])
     show_table(_COLUMNS, rows, styles)
     for item in planned.items:

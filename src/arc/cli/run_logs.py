@@ -105,7 +105,7 @@ def _readable(record: EventRecord) -> str:
     from datetime import datetime
 
     from arc.cli.event_text import event_text, pairs_text
-    from arc.cli.table import pad
+    from arc.cli.width import pad
 
     moment = datetime.fromisoformat(record.ts).astimezone().strftime("%H:%M:%S") if record.ts else "--:--:--"
     place = f"@{record.ordinal} {record.node}" if record.ordinal is not None and record.node else record.node or ""

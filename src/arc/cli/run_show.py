@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,7 @@ from arc.cli.run_view import (
     status_text,
 )
 from arc.cli.table import show_table
+from arc.cli.width import cut
 
 if TYPE_CHECKING:
     from arc.base.json import JsonObject, JsonValue
@@ -173,7 +175,7 @@ def _show_checkpoint(known: KnownRun, details: CheckpointDetails) -> None:
         ui.out(f"\n{ui.style('files', 'bold')}")
         for change in details.changes:
             ui.out(f"  {change_line(change)}")
-    ui.out(f"\n{ui.style('next:', 'cyan')} arc run fork {known.run_id} @{entry.ordinal}")
+    ui.out(f"\n{ui.style('next:', 'cyan')} arc run fork {known.run_id} @{entry.ordinal}{'' if entry.commit else ' --state-only'}")
 
 
 def _show_context(values: JsonObject) -> None:
@@ -183,19 +185,20 @@ def _show_context(values: JsonObject) -> None:
     ui.out(f"\n{ui.style('context', 'bold')}")
     width = min(max(map(len, keys)), 32)
     for key in keys:
-        ui.out(f"  {key.ljust(width)}  {_cut(values[key])}".rstrip())
+        room = max(20, ui.terminal_width() - max(width, len(key)) - 4) if sys.stdout.isatty() else _VALUE_WIDTH
+        ui.out(f"  {key.ljust(width)}  {_cut(values[key], room)}".rstrip())
     if len(keys) < len(values):
         ui.out(ui.style(f"  and {len(values) - len(keys)} of arc's own (`-v` shows them)", "dim"))
 
 
-def _cut(value: JsonValue) -> str:
+def _cut(value: JsonValue, room: int) -> str:
     import msgspec
 
     if isinstance(value, dict) and "$artifact" in value:
         return f"({value['$artifact']}, {value.get('bytes')} bytes)"
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     line = " ".join(text.split())
-    return line if len(line) <= _VALUE_WIDTH else line[: _VALUE_WIDTH - 1] + "…"
+    return cut(line, room)
 
 
 def _checkpoint_document(known: KnownRun, details: CheckpointDetails) -> JsonObject:

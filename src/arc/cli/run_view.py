@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arc.cli import options, ui
-from arc.cli.table import Column, cells
+from arc.cli.table import Column
+from arc.cli.width import wrap
 
 if TYPE_CHECKING:
     from arc.base.json import JsonObject
@@ -51,16 +52,10 @@ def status_text(status: str) -> str:
 
 def show_fields(lines: Sequence[tuple[str, str]]) -> None:
     """`name  value` lines on stdout; at a terminal a long value of several words goes on below its own beginning."""
-    import shutil
-    import textwrap
-
-    width = max(20, shutil.get_terminal_size((80, 24)).columns - _FIELD - 1) if sys.stdout.isatty() else None
+    width = max(20, ui.terminal_width() - _FIELD - 1) if sys.stdout.isatty() else None
     for name, value in lines:
         label = f"{ui.style(name.ljust(_FIELD), 'dim')} "
-        if width is None or cells(value) <= width or "\033" in value:
-            ui.out(label + value)
-            continue
-        for line in textwrap.wrap(value, width, break_long_words=False, break_on_hyphens=False):
+        for line in [value] if width is None or "\033" in value else wrap(value, width):
             ui.out(label + line)
             label = " " * (_FIELD + 1)
 
@@ -102,7 +97,7 @@ def count(number: int, thing: str) -> str:
 
 CHECKPOINT_COLUMNS = (
     Column("at", fixed=True),
-    Column("node"),
+    Column("node", least=40),
     Column("status", fixed=True),
     Column("tries", right=True, order=2),
     Column("took", right=True, order=3),

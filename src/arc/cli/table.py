@@ -5,19 +5,19 @@
 
 Into a pipe or file a table is never cut. On a terminal that is too narrow, in this order: columns without any value go; columns that may
 be cut are cut, down to their least width; columns with an `order` are left out, the highest first; only then are others cut.
-Widths are counted in cells of the terminal, so that wide characters stay in line (`cells`).
+Widths are counted in cells of the terminal, so that wide characters stay in line (`arc.cli.width`).
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from arc.cli import ui
+from arc.cli.width import cells, cut
 
 GAP = 2
 _NARROWEST = 8
@@ -34,40 +34,6 @@ class Column:
     order: int = 0
     end: Literal["left", "right"] = "left"
     fixed: bool = False
-
-
-def cells(text: str) -> int:
-    """How many cells of a terminal a text takes: wide characters two, combining ones none."""
-    if text.isascii():
-        return len(text)
-    return sum(_cells(char) for char in text)
-
-
-def _cells(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
-
-
-def pad(text: str, width: int, *, right: bool = False) -> str:
-    """`text` filled up to `width` cells."""
-    space = " " * max(0, width - cells(text))
-    return space + text if right else text + space
-
-
-def cut(text: str, width: int, end: Literal["left", "right"] = "left") -> str:
-    """`text` in at most `width` cells, its `end` kept, with `…` where something is missing."""
-    if cells(text) <= width:
-        return text
-    if width < 1:
-        return ""
-    kept, room = "", width - 1
-    for char in text if end == "left" else reversed(text):
-        room -= _cells(char)
-        if room < 0:
-            break
-        kept += char
-    return kept + "…" if end == "left" else "…" + kept[::-1]
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[Sequence[str]] = ()) -> None:

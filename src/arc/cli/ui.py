@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from arc.base.errors import RefusedError
+from arc.cli.width import wrap
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -207,19 +208,15 @@ def wrapped(text: str, *, indent: int = 0, before: int = 0, stream: TextIO | Non
     first = "" if before else margin
     if not (stream or sys.stdout).isatty():
         return [first + text]
-    import shutil
-    import textwrap
+    head, *rest = wrap(text, max(30, terminal_width()) - indent, before=max(0, before - indent))
+    return [first + head, *(margin + line for line in rest)]
 
-    width = max(30, shutil.get_terminal_size((80, 24)).columns)
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=" " * before if before else margin,
-        subsequent_indent=margin,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [lines[0][before:], *lines[1:]] if lines else [first + text]
+
+def terminal_width() -> int:
+    """Cells in a line of the terminal; 80 where nobody says."""
+    import shutil
+
+    return shutil.get_terminal_size((80, 24)).columns
 
 
 def is_interactive() -> bool:
