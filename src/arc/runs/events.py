@@ -51,6 +51,8 @@ class EventLog:
         self._lock = threading.Lock()
         self._sequence = _last_sequence(path)
         self._lost = 0
+        self.notices: list[str] = []
+        """What this process has told by `run.notice`, in order."""
         self._log = AppendLog(path)
         if self._log.torn:
             self.emit(notice("warning", "events.torn", f"the last line of `{path.name}` was torn by a crash; it is kept as it is"))
@@ -74,6 +76,8 @@ class EventLog:
             "ordinal": event.ordinal,
             "properties": self._redactor.json(event.properties),
         }
+        if event.name == "run.notice" and isinstance(line["properties"], dict):
+            self.notices.append(str(line["properties"].get("message", "")))
         try:
             self._log.append(encode_line(line))
         except OSError:

@@ -194,7 +194,7 @@ def _result(live: LiveRun, kept: Path | None) -> RunResult:
         run_branch=record.run_branch,
         failure=record.failure,
         kept_worktree=kept,
-        notices=tuple(live.notices),
+        notices=tuple(live.events.notices),
     )
 
 

@@ -6,7 +6,7 @@ replaced); the configuration is the live one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from arc.base.clock import rfc3339
 from arc.base.locks import Lease
@@ -37,7 +37,6 @@ class LiveRun:
     repository: Repository | None = None
     place: Lease | None = None
     """The lease on the directory of a run in place."""
-    notices: list[str] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:
@@ -45,7 +44,6 @@ class LiveRun:
 
     def tell(self, told: Notice) -> None:
         """Write a notice to the events (a `NoticeSink`; callable from any thread)."""
-        self.notices.append(self.redactor.text(told.message))
         self.events.emit(notice(told.level, told.code, told.message, told.details))
 
     def update(self, **changes: object) -> None:
