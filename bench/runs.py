@@ -1,6 +1,6 @@
 """Cost of one whole checkpoint against porcelain `git add -A && git commit -q`, side by side.
 
-    python bench/runs.py [--files 100,2000,20000,100000] [--rounds 20] [--changed 5] [--json] [--parts]
+    python bench/runs.py [--files 100,2000,20000,100000] [--rounds 20] [--changed 5] [--edit KIND] [--json] [--parts]
 
 Two equal repositories per size, in a temporary folder; each round changes the same files in both, then measures A and B one after the
 other, in alternating order. A (arc): two durable writes of checkpoint.json, staging, metadata commit, run commit, ref transaction, HEAD and
@@ -61,13 +61,19 @@ def main() -> int:
     parser.add_argument("--files", default="100,2000,20000,100000")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--changed", type=int, default=5)
+    parser.add_argument(
+        "--edit",
+        choices=["write", "rename", "new"],
+        default="write",
+        help="how files change: rewritten in place, replaced by a rename, or rewritten and one new file each round",
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--parts", action="store_true", help="where the time of a checkpoint goes, on stderr")
     options = parser.parse_args()
     rows = []
     for files in (int(part) for part in options.files.split(",")):
         with tempfile.TemporaryDirectory(prefix="arc-bench-") as folder:
-            rows.append(measure(Path(folder), files, options.rounds, options.changed, options.parts))
+            rows.append(measure(Path(folder), files, options.rounds, options.changed, options.edit, options.parts))
         if not options.json:
             row = rows[-1]
             if len(rows) == 1:
@@ -80,7 +86,7 @@ def main() -> int:
     return 0 if all(row.ratio <= 0.6 for row in rows if row.files >= 20_000) else 1
 
 
-def measure(folder: Path, files: int, rounds: int, changed: int, parts: bool) -> Row:
+def measure(folder: Path, files: int, rounds: int, changed: int, edit: str, parts: bool) -> Row:
     """Build both repositories and alternate."""
     plain = folder / "plain"
     generate(plain, files)
@@ -107,8 +113,8 @@ def measure(folder: Path, files: int, rounds: int, changed: int, parts: bool) ->
     arc_times: list[float] = []
     porcelain_times: list[float] = []
     for number in range(rounds + 3):
-        change(plain, files, changed, number)
-        change(workspace.worktree.path, files, changed, number)
+        change(plain, files, changed, number, edit)
+        change(workspace.worktree.path, files, changed, number, edit)
         jobs: list[tuple[list[float], Callable[[], None]]] = [(arc_times, checkpoint.take), (porcelain_times, lambda: porcelain(plain))]
         for times, job in jobs if number % 2 else reversed(jobs):
             begin = time.perf_counter()
@@ -168,11 +174,18 @@ def path_of(folder: Path, number: int) -> Path:
     return folder / "src" / f"m{number // 500:03d}" / f"d{number // 50 % 10}" / f"f{number:06d}.txt"
 
 
-def change(folder: Path, files: int, changed: int, number: int) -> None:
-    """Rewrite that many files, spread over the folders, others in each round."""
+def change(folder: Path, files: int, changed: int, number: int, edit: str) -> None:
+    """Change that many files, spread over the folders, others in each round."""
     for index in range(changed):
-        target = (number * 977 + index * (files // changed) + index) % files
-        path_of(folder, target).write_text(f"round {number}, change {index}\n" * 20)
+        target = path_of(folder, (number * 977 + index * (files // changed) + index) % files)
+        if edit == "rename":
+            beside = target.with_suffix(".new")
+            beside.write_text(f"round {number}, change {index}\n" * 20)
+            beside.rename(target)
+        else:
+            target.write_text(f"round {number}, change {index}\n" * 20)
+    if edit == "new":
+        path_of(folder, number * 977 % files).with_name(f"new{number:06d}.txt").write_text(f"new in round {number}\n" * 20)
 
 
 def porcelain(folder: Path) -> None:

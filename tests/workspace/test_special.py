@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,48 @@ def test_one_in_a_tracked_files_place_leaves_the_file_as_it_was(run: Run) -> Non
     run.checkpoint()
     assert gaps(run) == [b"a.txt"]
     assert run.tree()["a.txt"] == ("100644", b"a\n")
+
+
+def test_new_files_are_found_however_they_come(run: Run) -> None:
+    """Where no folder has changed git is not asked for new files: each way in which one can come must change a folder, or be seen."""
+    files = run.files
+    (files / ".gitignore").write_text("*.log\n")
+    (files / "dir" / "x.log").write_text("ignored at first")
+    assert sorted(run.tree(run.checkpoint())) == [".gitignore", "a.txt", "dir/b.txt"]
+    while time.time_ns() - max(folder.stat().st_ctime_ns for folder in (files, files / "dir")) < 60_000_000:
+        time.sleep(0.01)  # folders that changed a moment ago count as changed
+    for _ in range(3):
+        run.checkpoint()
+
+    (files / "a.txt").write_text("in place")
+    assert run.tree(run.checkpoint())["a.txt"] == ("100644", b"in place")
+    (files / ".gitignore").write_text("nothing\n")
+    assert "dir/x.log" in run.tree(run.checkpoint())
+    (files / "dir" / "new").write_text("n")
+    assert "dir/new" in run.tree(run.checkpoint())
+    (files / "new" / "deep").mkdir(parents=True)
+    run.checkpoint()
+    (files / "new" / "deep" / "file").write_text("f")
+    assert "new/deep/file" in run.tree(run.checkpoint())
+    (files / "dir" / "b.txt").unlink()
+    run.checkpoint()
+    (files / "dir" / "b.txt").write_text("again")
+    assert run.tree(run.checkpoint())["dir/b.txt"] == ("100644", b"again")
+    (files / "replaced").write_text("by a rename")
+    os.rename(files / "replaced", files / "a.txt")
+    assert run.tree(run.checkpoint())["a.txt"] == ("100644", b"by a rename")
+    (run.repo / ".git" / "info").mkdir(exist_ok=True)
+    (run.repo / ".git" / "info" / "exclude").write_text("*.tmp\n")
+    (files / "dir" / "y.tmp").write_text("y")
+    assert "dir/y.tmp" not in run.tree(run.checkpoint())
+    (run.repo / ".git" / "info" / "exclude").write_text("# nothing\n")
+    assert "dir/y.tmp" in run.tree(run.checkpoint())
+
+
+def test_a_file_that_was_captured_but_not_committed_and_went_and_came_back_is_captured(run: Run) -> None:
+    run.checkpoint()
+    (run.files / "a.txt").unlink()
+    run.workspace.stage()
+    (run.files / "a.txt").write_text("back")
+    run.checkpoint()
+    assert run.tree()["a.txt"] == ("100644", b"back")

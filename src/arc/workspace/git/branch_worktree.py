@@ -122,10 +122,16 @@ class BranchWorktree:
     def stage(self) -> Staged:
         """Capture the files. Moves no ref; the private index may still be brought in step afterwards, beside what follows.
 
+        New files are looked for where a folder has changed. One that only a change of an ignore file unknown to git lets in is found by the
+        next look at everything, at the latest when the worktree is closed.
+
         Raises:
             StageError: they could not be captured; nothing older is reused.
             IndexBusyError: a live process holds the private index.
         """
+        return self._stage(whole=False)
+
+    def _stage(self, *, whole: bool) -> Staged:
         if not self.worktree.path.is_dir():
             raise StageError(f"the worktree `{self.worktree.path}` is gone")
         if broken := mend_links(self.repository, self.worktree):
@@ -135,7 +141,7 @@ class BranchWorktree:
         # `git status` compares with HEAD: it must be readable, and nothing else may depend on where the node left it.
         if report.sentence is not None and (report.sentence.startswith("broke") or report.branch is None):
             restore_head(self.repository, self.worktree, self.branch, ())
-        captured = self.stager.capture(self.tip)
+        captured = self.stager.capture(self.tip, whole=whole)
         new_gaps = tuple(gap for gap in captured.gaps if gap not in self._gaps)
         self._gaps = captured.gaps
         if new_gaps:
@@ -276,8 +282,8 @@ class BranchWorktree:
         Restorer(self.repository, self.worktree).apply(plan)
 
     def _stage_whole(self) -> Staged:
-        """`stage`, with nothing left to be done beside."""
-        staged = self.stage()
+        """`stage`, looking everywhere and with nothing left to be done beside."""
+        staged = self._stage(whole=True)
         self.stager.settle(self.tip)
         return staged
 

@@ -90,6 +90,14 @@ class PrivateIndex:
             self.rebuild(base)
         self._checked = True
 
+    def ignore_rules(self) -> tuple[bytes, float]:
+        """What changes when ignore rules outside the worktree change."""
+        try:
+            changed = (self.repository.common_dir / "info" / "exclude").stat().st_mtime
+        except OSError:
+            changed = 0.0
+        return self._exclude_text(), changed
+
     def rebuild(self, state: str) -> None:
         """Make it anew from a commit or tree; every file is then compared by content once."""
         self.path.unlink(missing_ok=True)
@@ -145,15 +153,16 @@ class PrivateIndex:
             return
         self._update_failed = bool(gaps)
 
-    def settle(self, base: str) -> None:
-        """Wait for an update that runs beside; if it failed, make the index anew from `base` (the last checkpoint)."""
+    def settle(self, base: str) -> bool:
+        """Wait for an update that runs beside; if it failed, make the index anew from `base` (the last checkpoint). False: it was."""
         if self._updating is None:
-            return
+            return True
         self._updating.join()
         self._updating = None
         if self._update_failed:
             clear_stale_lock(self.path.with_name("arc-index.lock"))
             self.rebuild(base)
+        return not self._update_failed
 
     # -- questions --------------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Pipes, sockets and devices below a worktree, which git never mentions: found by looking again only where a folder has changed.
 
-A folder's modification time changes when a name in it comes or goes. So each look costs one `lstat` per folder, and one listing for each
-that changed. Folders that are ignored are not entered.
+A folder's change time, which no program can set back, changes when a name in it comes or goes. So each look costs one `lstat` per folder,
+and one listing for each that changed. Folders that are ignored are not entered. What was listed tells also where new files can be.
 """
 
 from __future__ import annotations
@@ -20,6 +20,15 @@ Ignored = Callable[[list[bytes]], Iterable[bytes]]
 """Which of these folders are not to be entered."""
 
 
+@dataclass(frozen=True)
+class Names:
+    """The names in one folder, by what they stand for; `.git` is left out."""
+
+    files: frozenset[bytes]
+    folders: frozenset[bytes]
+    special: tuple[bytes, ...]
+
+
 @dataclass
 class SpecialFiles:
     """What one worktree holds that git cannot store. `find` may be called again and again; the first call looks everywhere."""
@@ -30,9 +39,16 @@ class SpecialFiles:
     closed: set[bytes] = field(default_factory=set)
     """Folders of this process's own user that it may not list or enter: what is in them cannot be known (root may everything)."""
 
+    listed: dict[bytes, Names] = field(default_factory=dict)
+    """What is in the folders that the last look had to list."""
+    grown: bool = True
+    """Whether the last look met folders that it did not know."""
+
     def find(self, folders: Callable[[], Iterable[bytes]], ignored: Ignored) -> tuple[bytes, ...]:
         """Paths of all special files, sorted. `folders` lists those that are captured (asked once)."""
         place = os.fsencode(self.top)
+        self.listed = {}
+        self.grown = not self._times
         if not self._times:
             self._times = dict.fromkeys([b"", *folders()], -1)
         new: set[bytes] = set()
@@ -43,6 +59,7 @@ class SpecialFiles:
             new = set()
             for folder in candidates:
                 if folder not in skipped:
+                    self.grown = True
                     self._times[folder] = -1
                     new |= self._look(place, folder)
         return tuple(sorted(path for paths in self._found.values() for path in paths))
@@ -60,20 +77,22 @@ class SpecialFiles:
             if not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError
             self._note_closed(folder, status)
-            if (changed := status.st_mtime_ns) == self._times.get(folder, changed):
+            if (changed := status.st_ctime_ns) == self._times.get(folder, changed):
                 return set()
-            odd, below = _list(where, folder + b"/" if folder else b"")
+            names = _list(where)
         except PermissionError:  # looked at again the next time
             return set()
         except OSError:  # gone or replaced
             self._forget(folder)
             return set()
         self._times[folder] = changed if changed < time.time_ns() - _RACY_NS else -1
-        if odd:
-            self._found[folder] = tuple(odd)
+        self.listed[folder] = names
+        prefix = folder + b"/" if folder else b""
+        if names.special:
+            self._found[folder] = tuple(prefix + name for name in names.special)
         else:
             self._found.pop(folder, None)
-        return below
+        return {prefix + name for name in names.folders}
 
     def _note_closed(self, folder: bytes, status: os.stat_result) -> None:
         user = os.geteuid()
@@ -90,16 +109,19 @@ class SpecialFiles:
             self.closed.discard(known)
 
 
-def _list(where: bytes, prefix: bytes) -> tuple[list[bytes], set[bytes]]:
-    """Special files and subfolders of one folder; `.git` is nobody's."""
-    odd: list[bytes] = []
-    below: set[bytes] = set()
+def _list(where: bytes) -> Names:
+    """What is in a folder."""
+    files: set[bytes] = set()
+    folders: set[bytes] = set()
+    special: list[bytes] = []
     with os.scandir(where) as entries:
         for entry in entries:
-            if entry.is_file(follow_symlinks=False) or entry.is_symlink() or entry.name == b".git":
+            if entry.name == b".git":
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                below.add(prefix + entry.name)
+            if entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                files.add(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.add(entry.name)
             else:
-                odd.append(prefix + entry.name)
-    return odd, below
+                special.append(entry.name)
+    return Names(frozenset(files), frozenset(folders), tuple(sorted(special)))

@@ -23,7 +23,7 @@ from arc.workspace.git.errors import StageError
 from arc.workspace.git.filters import ATTRIBUTES, attribute_files, filter_notice, undefined_filters
 from arc.workspace.git.hashing import hash_files
 from arc.workspace.git.nested import expand_untracked, ignored_paths, is_nested_repository
-from arc.workspace.git.objects import GITLINK, Edits, Entry, edit_tree, tree_of, walk_folders
+from arc.workspace.git.objects import DIRECTORY, GITLINK, Edits, Entry, edit_tree, entries_at, tree_of, walk_folders
 from arc.workspace.git.private_index import PrivateIndex
 from arc.workspace.git.special import SpecialFiles
 from arc.workspace.git.status import StatusEntry, parse_status
@@ -69,11 +69,12 @@ class Stager:
         self._coverage = Coverage(self.notices, self.limits)
         self._special = SpecialFiles(self._top)
         self._filters: set[str] | None = None
+        self._last: tuple[str, tuple[bytes, float]] | None = None
 
-    def capture(self, base: str) -> Captured:
+    def capture(self, base: str, *, whole: bool = False) -> Captured:
         """The tree of the files as they are now. `base` is the commit or tree that the private index was last in step with.
 
-        The private index may still be on its way to that state afterwards: `settle`.
+        The private index may still be on its way to that state afterwards: `settle`. `whole`: look for new files in any case.
 
         Raises:
             StageError: git could not capture them; nothing older is reused.
@@ -82,9 +83,12 @@ class Stager:
         try:
             self.settle(base)
             self.index.prepare(base)
-            entries = self._status(base, gaps)
+            special = self._find_special(base)
+            only_known = not whole and self._all_known(base)
+            self._last = None
+            entries = self._status(base, gaps, only_known)
             fault("git.stage.status")
-            changed = self._changed(base, entries, gaps)
+            changed = self._changed(entries, special, gaps)
             edits = self._hash_here(base, entries, changed)
             if edits is None:
                 self.index.update(changed, gaps)
@@ -99,11 +103,13 @@ class Stager:
         fault("git.stage.tree")
         nested = self._coverage.nested_above(self._top, changed, self.index.git_links())
         self._tell_filters(changed)
+        self._last = None if gaps else (tree, self.index.ignore_rules())
         return Captured(tree, count, nested, tuple(Gap(path, reason) for path, reason in sorted(gaps.items())))
 
     def settle(self, base: str) -> None:
         """Wait until the private index is in step with the last capture (or made anew from `base`, if that failed)."""
-        self.index.settle(base)
+        if not self.index.settle(base):
+            self._last = None
 
     def look_everywhere(self, base: str) -> tuple[tuple[bytes, ...], tuple[Gap, ...]]:
         """All folders of the worktree that are not ignored, looked at afresh, and the special files in them."""
@@ -111,12 +117,34 @@ class Stager:
         gaps = tuple(Gap(path, SPECIAL) for path in self._find_special(base))
         return self._special.folders, gaps
 
-    def _status(self, base: str, gaps: dict[bytes, str]) -> tuple[StatusEntry, ...]:
+    def _all_known(self, base: str) -> bool:
+        """Whether there can be no file that git does not know yet, so that it need not look for any.
+
+        The last capture found all there were and is committed as `base`; since then no ignore rule has changed, and each folder whose time
+        has holds only names of `base`.
+        """
+        base_tree = tree_of(self._repository, base)
+        if self._last != (base_tree, self.index.ignore_rules()) or self._special.grown or self._special.closed:
+            return False
+        listed = self._special.listed.items()
+        paths = [folder + b"/" + name if folder else name for folder, names in listed for name in names.files]
+        known = entries_at(self._repository, base_tree, paths)
+        return all(path in known and known[path].mode != DIRECTORY for path in paths)
+
+    def _status(self, base: str, gaps: dict[bytes, str], only_known: bool) -> tuple[StatusEntry, ...]:
+        """What git says has changed; with `only_known` it does not look for new files, unless a `.gitignore` has changed."""
+        if only_known and self._captures % WRITE_BACK_EVERY != 0:
+            entries = self._ask_status(base, gaps, "no")
+            if not any(os.path.basename(entry.path) == b".gitignore" for entry in entries):
+                return entries
+        return self._ask_status(base, gaps, "normal")
+
+    def _ask_status(self, base: str, gaps: dict[bytes, str], untracked: str) -> tuple[StatusEntry, ...]:
         command = (
             "status",
             "--porcelain=v2",
             "-z",
-            "--untracked-files=normal",
+            f"--untracked-files={untracked}",
             "--no-renames",
             "--no-ahead-behind",
             "--ignore-submodules=none",
@@ -138,7 +166,7 @@ class Stager:
                 gaps[name.rstrip(b"/")] = f"the folder cannot be read ({os.fsdecode(reason).lower()})"
         return parse_status(result.stdout)
 
-    def _changed(self, base: str, entries: Sequence[StatusEntry], gaps: dict[bytes, str]) -> list[bytes]:
+    def _changed(self, entries: Sequence[StatusEntry], special: Sequence[bytes], gaps: dict[bytes, str]) -> list[bytes]:
         """The paths to hand to `git update-index`."""
         for entry in entries:
             if entry.is_submodule and entry.submodule[2:] != "..":
@@ -147,8 +175,7 @@ class Stager:
         changed = [entry.path for entry in entries if not entry.untracked and entry.unstaged != "."]
         changed = [path for path in changed if path not in gaps or path in moved]
         changed += self._new(entries)
-        for name in self._find_special(base):
-            gaps[name] = SPECIAL
+        gaps.update(dict.fromkeys(special, SPECIAL))
         for name in self._special.closed:
             gaps.setdefault(name, "the folder cannot be read (permission denied)")
         self._coverage.submodules(self.index.git_links(), self._top, gaps)
@@ -205,7 +232,7 @@ class Stager:
             # Somebody pruned what no ref named yet (`git gc --prune=now` after a checkpoint that failed): the files are stored again.
             self.index.rebuild(base)
             gaps: dict[bytes, str] = {}
-            self.index.update(self._changed(base, self._status(base, gaps), gaps), gaps)
+            self.index.update(self._changed(self._ask_status(base, gaps, "normal"), self._find_special(base), gaps), gaps)
             edits = index_changes(self.index, base_tree)
         for path, entry in edits.items():
             if entry is not None and entry.mode == GITLINK:
