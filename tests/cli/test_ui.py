@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from arc.base.errors import ExitStatus, RefusedError
@@ -56,3 +58,23 @@ def test_colours(monkeypatch: pytest.MonkeyPatch, screen: Screen, color: ui.Colo
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert ui.style("x", "red") == expected
+
+
+def test_what_takes_long_says_what_it_does_and_clears_the_line(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ui, "_PATIENCE", 0.0)
+    monkeypatch.setattr(ui, "shows_live_progress", lambda: True)
+    with ui.working("reading the runs"):
+        for _ in range(1000):
+            if "reading" in screen.text:
+                break
+            threading.Event().wait(0.01)
+    assert screen.text == "reading the runs…\r\033[K"
+
+
+def test_what_is_quick_or_not_at_a_terminal_says_nothing(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ui.working("reading the runs"):
+        pass
+    monkeypatch.setattr(ui, "shows_live_progress", lambda: True)
+    with ui.working("reading the runs"):
+        pass
+    assert screen.text == ""

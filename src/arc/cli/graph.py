@@ -108,7 +108,8 @@ def _write_picture(drawn: _Drawn, output: Path | None) -> None:
     if kind not in ("svg", "png", "dot"):
         raise UsageError(f"`{output}` names no format that arc draws", hints=("end the file's name in `.svg`, `.png` or `.dot`",))
     dot = to_dot(drawn.workflow, drawn.marks, caption=drawn.caption, taken=drawn.taken)
-    data = dot.encode() if kind == "dot" else render(dot, cast("Literal['svg', 'png']", kind))
+    with ui.working("drawing"):
+        data = dot.encode() if kind == "dot" else render(dot, cast("Literal['svg', 'png']", kind))
     if output is None:
         ui.raw(data)
         return

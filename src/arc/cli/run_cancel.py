@@ -27,7 +27,8 @@ def command(run: options.Run, force: Force = False, grace: Grace = 10.0) -> None
     from arc.runs.cancel import cancel_run
 
     known = open_run(run)
-    done = cancel_run(known, options.world(), grace=grace, force=force)
+    with ui.working(f"waiting for run {known.run_id} to stop"):
+        done = cancel_run(known, options.world(), grace=grace, force=force)
     if ui.state.json:
         from dataclasses import asdict
 

@@ -47,29 +47,15 @@ def command(
       arc run diff 01JK @2 @5 --stat
       arc run diff 01JK @0 @last -- src/app.py
     """
-    from dataclasses import replace
-
-    from arc.runs.history import compare, need_commit, read_timeline, render_diff
-    from arc.runs.targets import find_text
+    from arc.runs.history import changes_between, diff_ends, need_commit, read_timeline, render_diff
 
     if stat and name_only:
         raise UsageError("`--stat` and `--name-only` exclude each other")
     known = open_run(run)
-    timeline = read_timeline(known)
-    new = find_text(timeline, b or a or "@last")
-    old = find_text(timeline, a) if a is not None and b is not None else timeline.start
-    if a is not None and b is None:
-        old = replace(timeline.start, commit=new.parent) if new.ordinal else timeline.start
+    old, new = diff_ends(read_timeline(known), a, b)
     if ui.state.json:
-        repository = known.need_git("a diff")
-        before, after = need_commit(known, old), need_commit(known, new)
-        wanted = [path.rstrip("/").encode() for path in paths or ()]
-        changes = [
-            change
-            for change in compare(repository, before, after)
-            if not wanted or any(change.path == path or change.path.startswith(path + b"/") for path in wanted)
-        ]
-        ui.json({"run_id": known.run_id, "from": before, "to": after, "files": [change_document(change) for change in changes]})
+        files = [change_document(change) for change in changes_between(known, old, new, paths or ())]
+        ui.json({"run_id": known.run_id, "from": need_commit(known, old), "to": need_commit(known, new), "files": files})
         return
     form: DiffForm = "stat" if stat else "name-only" if name_only else "patch"
     data = render_diff(known, old, new, form=form, paths=tuple(paths or ()), color=ui.has_color(sys.stdout))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arc.base.errors import UsageError
 from arc.cli import options, ui
+from arc.cli.run_start import pairs
 from arc.cli.run_view import open_run
 
 if TYPE_CHECKING:
@@ -41,8 +41,10 @@ def command(
     """
     from arc.runs.fork import ForkRequest, fork_run
 
-    request = ForkRequest(target, parse_inputs(inputs), state_only, logs_dir)
-    forked = fork_run(open_run(run), request, options.world())
+    request = ForkRequest(target, pairs(inputs, "--input"), state_only, logs_dir)
+    known = open_run(run)
+    with ui.working(f"forking run {known.run_id}"):
+        forked = fork_run(known, request, options.world())
     if start:
         ui.note(f"forked {forked.forked_from} as {forked.run_id}")
         return resume_new(forked)
@@ -52,17 +54,6 @@ def command(
     show_fork(forked)
     ui.out(f"{ui.style('start it:', 'cyan')} arc run resume {forked.run_id}")
     return None
-
-
-def parse_inputs(texts: list[str] | None) -> dict[str, str]:
-    """`KEY=VALUE` texts as a mapping. Raises `UsageError` for one without a key or `=`."""
-    inputs = {}
-    for text in texts or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"`{text}` is not KEY=VALUE")
-        inputs[key] = value
-    return inputs
 
 
 def resume_new(forked: Forked) -> int:

@@ -77,7 +77,8 @@ def command(
         discard_unmerged=discard_unmerged,
         discard_corrupt=discard_corrupt,
     )
-    planned = plan_gc(world, request)
+    with ui.working("looking at what the runs hold"):
+        planned = plan_gc(world, request)
     if plan and ui.state.json:
         ui.json(planned.document())
         return None
@@ -97,7 +98,8 @@ def command(
 def _apply(planned: GcPlan, request: GcRequest, confirm: str | None) -> int | None:
     from arc.runs.gc import collect
 
-    done = collect(options.world(), request, confirm=confirm, plan=planned)
+    with ui.working(f"deleting {count(len(planned.deletes), 'run')}"):
+        done = collect(options.world(), request, confirm=confirm, plan=planned)
     if ui.state.json:
         ui.json(
             {

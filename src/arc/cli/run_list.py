@@ -60,7 +60,8 @@ def command(status: Status = None, here: Here = False, all: All = False) -> None
     for name in status or ():
         if name not in STATUSES:
             raise UsageError(f"`{name}` is no status of a run", hints=(f"one of {', '.join(STATUSES)}",))
-    rows = list_runs(options.world(), Path.cwd(), here=here, superseded=all, statuses=status or ())
+    with ui.working("reading the runs"):
+        rows = list_runs(options.world(), Path.cwd(), here=here, superseded=all, statuses=status or ())
     if ui.state.json:
         ui.json({"runs": [row.document() for row in rows]})
         return

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from arc.base.errors import RefusedError
 from arc.cli import options, ui
-from arc.cli.run_fork import Input, Start, StateOnly, fork_document, parse_inputs, resume_new, show_fork
+from arc.cli.run_fork import Input, Start, StateOnly, fork_document, resume_new, show_fork
+from arc.cli.run_start import pairs
 from arc.cli.run_view import count, open_run
+
+if TYPE_CHECKING:
+    from arc.runs.rewind import RewindPlan
 
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Show the plan and stop")]
 
@@ -45,26 +49,18 @@ def command(
     from arc.runs.rewind import plan_rewind, rewind_document, rewind_run
 
     known = open_run(run)
-    planned = plan_rewind(known, target)
+    with ui.working(f"planning the rewind of run {known.run_id}"):
+        planned = plan_rewind(known, target)
     if plan and ui.state.json:
         ui.json(rewind_document(planned))
         return None
     if not ui.state.json and confirm is None:
-        name = f" ({planned.entry.path})" if planned.entry.path else " (the start)"
-        ui.talk(f"rewind run {known.run_id} to @{planned.entry.ordinal}{name}: a new run starts there")
-        if planned.left_behind:
-            names = ", ".join(f"@{entry.ordinal} {entry.path}" for entry in planned.left_behind[:8])
-            more = f" and {len(planned.left_behind) - 8} more" if len(planned.left_behind) > 8 else ""
-            ui.talk(f"{count(len(planned.left_behind), 'checkpoint')} left behind in the source: {names}{more}")
-        if planned.files.steps:
-            ui.talk(f"files of the new run's branch against the source's ({count(len(planned.files.steps), 'file')}):")
-            ui.show_plan(planned.files)
-        ui.talk(ui.style(f"confirm with {planned.digest}", "dim"))
+        _show(planned)
     if plan:
         return None
     if not yes and confirm is None and not ui.confirm("rewind?", remedy=f"--yes` or `--confirm {planned.digest}"):
         raise RewindDeclined("not rewound; nothing was changed")
-    request = ForkRequest(target, parse_inputs(inputs), state_only)
+    request = ForkRequest(target, pairs(inputs, "--input"), state_only)
     done = rewind_run(known, request, options.world(), confirm=confirm or planned.digest)
     if start:
         ui.note(f"run {done.forked.run_id} supersedes {known.run_id}")
@@ -76,3 +72,16 @@ def command(
     ui.out(f"supersedes {known.run_id}, which keeps everything it has")
     ui.out(f"{ui.style('start it:', 'cyan')} arc run resume {done.forked.run_id}")
     return None
+
+
+def _show(planned: RewindPlan) -> None:
+    name = f" ({planned.entry.path})" if planned.entry.path else " (the start)"
+    ui.talk(f"rewind run {planned.run_id} to @{planned.entry.ordinal}{name}: a new run starts there")
+    if planned.left_behind:
+        names = ", ".join(f"@{entry.ordinal} {entry.path}" for entry in planned.left_behind[:8])
+        more = f" and {len(planned.left_behind) - 8} more" if len(planned.left_behind) > 8 else ""
+        ui.talk(f"{count(len(planned.left_behind), 'checkpoint')} left behind in the source: {names}{more}")
+    if planned.files.steps:
+        ui.talk(f"files of the new run's branch against the source's ({count(len(planned.files.steps), 'file')}):")
+        ui.show_plan(planned.files)
+    ui.talk(ui.style(f"confirm with {planned.digest}", "dim"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,21 +75,17 @@ def command(
 
         if resume is not None and run_branch is not None:
             raise UsageError("`--resume` and `--run-branch` say two different things: give one")
-        given = {
-            "--goal": goal is not None,
-            "--input": bool(inputs),
-            "--label": bool(labels),
-            "--model": model is not None,
-            "--provider": provider is not None,
-            "--backend": backend is not None,
-            "--agent-command": agent_command is not None,
-            "--script": script is not None,
-            "--logs-dir": logs_dir is not None,
-            "--dry-run": dry_run,
-            "--auto-approve": auto_approve,
-            "--snapshot-dirty": snapshot_dirty,
-        }
-        _refuse_with_resume("--resume" if resume is not None else "--run-branch", given)
+        _refuse_with_resume(
+            "--resume" if resume is not None else "--run-branch",
+            goal=goal,
+            input=inputs,
+            label=labels,
+            model=model,
+            provider=provider,
+            backend=backend,
+            **{"agent-command": agent_command, "script": script, "logs-dir": logs_dir},
+            **{"dry-run": dry_run, "auto-approve": auto_approve, "snapshot-dirty": snapshot_dirty},
+        )
         return resume_from(checkpoint=resume, branch=run_branch, workflow=workflow)
     if workflow is None:
         raise UsageError("a workflow is missing", hints=("arc run start review.dot", "arc run start --run-branch arc/run/RUN_ID"))
@@ -112,9 +107,9 @@ def command(
     return execute(lambda world: start_run(request, world))
 
 
-def _refuse_with_resume(way: str, given: Mapping[str, bool]) -> None:
+def _refuse_with_resume(way: str, **options: object) -> None:
     """A run goes on as it was started: options that decide about that are refused by name, not passed over."""
-    names = [f"`{name}`" for name, is_given in given.items() if is_given]
+    names = [f"`--{name}`" for name, value in options.items() if value not in (None, False, [])]
     if not names:
         return
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

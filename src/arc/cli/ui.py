@@ -29,6 +29,9 @@ Color = Literal["auto", "always", "never"]
 CLOSED_PIPE_STATUS = 141
 """128 + SIGPIPE: what a shell reports for a program whose reader went away."""
 
+_PATIENCE = 1.0
+"""Seconds before a command that is not done says what it does."""
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36"}
 
 
@@ -217,6 +220,34 @@ def terminal_width() -> int:
     import shutil
 
     return shutil.get_terminal_size((80, 24)).columns
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Says at the terminal what is being done, if that takes more than a second; the line goes when it is done."""
+    if not shows_live_progress():
+        yield
+        return
+    import threading
+
+    shown = threading.Event()
+
+    def show() -> None:
+        shown.set()
+        sys.stderr.write(style(f"{what}…", "dim", stream=sys.stderr))
+        sys.stderr.flush()
+
+    timer = threading.Timer(_PATIENCE, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if shown.is_set():
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
 
 
 def is_interactive() -> bool:

@@ -42,7 +42,8 @@ def command(files: Files, goal: Goal = None, inputs: Inputs = None, strict: Stri
 
     paths = find_files(files)
     stdin = sys.stdin.buffer.read() if STDIN in paths else b""
-    reports = check_files(paths, CheckOptions(goal, pairs(inputs, "--input"), strict), stdin)
+    with ui.working(f"checking {len(paths)} files"):
+        reports = check_files(paths, CheckOptions(goal, pairs(inputs, "--input"), strict), stdin)
     errors, warnings, notices = (sum(report.count(kind) for report in reports) for kind in ("error", "warning", "notice"))
     if ui.state.json:
         ui.json({"files": [_document(report) for report in reports], "errors": errors, "warnings": warnings, "notices": notices})

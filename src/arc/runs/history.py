@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from arc.runs.disk_timeline import disk_timeline, merge
 from arc.runs.lookup import KnownRun, NoGitError
 from arc.runs.records import CheckpointFile
+from arc.runs.targets import find_text
 from arc.runs.timeline import Timeline, TimelineEntry, git_timeline, list_refs, start_entry
 from arc.workspace.git.objects import compare_trees, describe_changes, tree_of
 from arc.workspace.git.repository import Repository
@@ -61,6 +63,27 @@ def changed_files(repository: Repository, entry: TimelineEntry) -> tuple[Change,
 def compare(repository: Repository, old: str, new: str) -> tuple[Change, ...]:
     """The files that differ between two commits, exact renames found, in order of path. Raises `UnreadableCheckpointError`."""
     return describe_changes(compare_trees(repository, tree_of(repository, old), tree_of(repository, new)))
+
+
+def diff_ends(timeline: Timeline, a: str | None, b: str | None) -> tuple[TimelineEntry, TimelineEntry]:
+    """The two checkpoints that `diff [A] [B]` means: all of the run, what one checkpoint's node changed, or from one to another.
+
+    Raises `TargetSyntaxError`, `TargetAmbiguous`, `TargetNotFound`.
+    """
+    new = find_text(timeline, b or a or "@last")
+    if a is None or (b is None and not new.ordinal):
+        return timeline.start, new
+    return (find_text(timeline, a) if b is not None else replace(timeline.start, commit=new.parent)), new
+
+
+def changes_between(run: KnownRun, old: TimelineEntry, new: TimelineEntry, paths: Sequence[str] = ()) -> tuple[Change, ...]:
+    """The files that differ between two checkpoints; `paths` (files or folders from the repository's top) narrow. Raises `NoGitError`."""
+    repository = run.need_git("a diff")
+    wanted = [os.fsencode(path.rstrip("/")) for path in paths]
+    changes = compare(repository, need_commit(run, old), need_commit(run, new))
+    if not wanted:
+        return changes
+    return tuple(change for change in changes if any(change.path == path or change.path.startswith(path + b"/") for path in wanted))
 
 
 def count_changed(repository: Repository, entry: TimelineEntry) -> int:
