@@ -85,8 +85,10 @@ def test_a_truncated_checkpoint_is_an_error_and_nothing_is_deleted(failed: tuple
     folder.checkpoint_file.write_bytes(data[: len(data) // 2])
     before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file() and path.name != "lease"}
     refs = project.git("for-each-ref")
-    with pytest.raises(CorruptError, match=r"checkpoint\.json"):
+    with pytest.raises(CorruptError, match=r"checkpoint\.json.*nothing was changed") as caught:
         resume(world, run_id)
+    (hint,) = caught.value.hints
+    assert hint == f"Git has a copy; to go on from that one: `mv {folder.checkpoint_file} {folder.checkpoint_file}.damaged`"
     assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file() and path.name != "lease"} == before
     assert project.git("for-each-ref") == refs
 

@@ -276,3 +276,17 @@ def test_a_backend_from_the_command_line(repo: MakeRepo, tmp_path: Path) -> None
     assert result.status == "success", result.failure
     assert "say" in project.git("show", f"{result.run_branch}:prompt.txt")
     assert (folder_of(result).nodes / "0002-think" / "response.md").read_text().strip() == "reply"
+
+
+def test_a_file_changed_in_the_second_it_was_staged_is_taken_as_it_is(repo: MakeRepo, tmp_path: Path) -> None:
+    """Same size, same second: git tells such a file from a clean one only by the time of the index, which a copy must keep."""
+    project = repo({"w.dot": chain(one="true"), "x.txt": "1\n"})
+    while True:
+        project.write("x.txt", "2\n")
+        project.git("add", "x.txt")
+        staged = int((project.path / "x.txt").stat().st_ctime)
+        project.write("x.txt", "3\n")
+        if int((project.path / "x.txt").stat().st_ctime) == staged:
+            break
+    result = start(project.path / "w.dot", world_in(tmp_path), snapshot_dirty=True)
+    assert project.git("show", f"{result.run_branch}:x.txt") == "3"

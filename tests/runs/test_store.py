@@ -95,7 +95,7 @@ def test_a_newer_schema_is_refused_by_number(tmp_path: Path) -> None:
     folder = create_run_folder(world_in(tmp_path), ONE)
     folder.write_record(record(ONE))
     document = json.loads(folder.run_file.read_text())
-    folder.run_file.write_text(json.dumps({**document, "schema": 2, "added_later": True}))
+    folder.run_file.write_text(json.dumps({**document, "schema": 2, "mode": "of later", "config": []}))
     with pytest.raises(NewerSchemaError, match="schema 2"):
         folder.read_record()
     folder.run_file.write_text(json.dumps({**document, "added_later": True}))

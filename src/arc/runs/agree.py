@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import pygit2
 
-from arc.base.errors import ArcError
+from arc.base.errors import ArcError, CorruptError
 from arc.runs.checkpoints import place_commit, with_root
-from arc.runs.errors import StateMismatchError
+from arc.runs.errors import NewerSchemaError, StateMismatchError
 from arc.runs.events import read_events
 from arc.runs.missing import Needed, missing_commits, newest_whole
 from arc.runs.records import CheckpointFile, RunRecord
@@ -60,9 +60,9 @@ def stand_in_git(folder: RunFolder, record: RunRecord, repository: Repository) -
         CorruptError: one of the checkpoints cannot be read.
         StateMismatchError: the refs do not hold what the state says.
     """
-    disk = folder.read_checkpoint()
     metadata = MetadataBranch(repository, record.run_id)
     head = metadata.head()
+    disk = _disk_copy(folder, metadata)
     data = metadata.read("checkpoint.json", head) if head is not None else None
     stored = parse_checkpoint(data, f"{metadata.ref}:checkpoint.json") if data is not None else None
     start = record.snapshot_sha or record.base_sha
@@ -74,6 +74,21 @@ def stand_in_git(folder: RunFolder, record: RunRecord, repository: Repository) -
         return Standing(_fresher(disk, known), True, tip, None, known)
     branch = branch_of(disk)
     return Standing(disk, False, tip, branch, known, mixed=_later_execution(folder, disk))
+
+
+def _disk_copy(folder: RunFolder, metadata: MetadataBranch) -> CheckpointFile | None:
+    """`checkpoint.json` of the run folder. Raises `CorruptError`; where Git has a copy, with the way to go on from that."""
+    try:
+        return folder.read_checkpoint()
+    except NewerSchemaError:
+        raise
+    except CorruptError as error:
+        if metadata.read("checkpoint.json") is None:
+            raise
+        place = folder.checkpoint_file
+        raise CorruptError(
+            f"{error.message}; nothing was changed", hints=(f"Git has a copy; to go on from that one: `mv {place} {place}.damaged`",)
+        ) from error
 
 
 def _missing(stored: CheckpointFile, disk: CheckpointFile | None, repository: Repository) -> tuple[Needed, ...]:

@@ -113,7 +113,8 @@ def _decide_mode(base: Decided, repository: Repository | None, missing: bool, to
         return replace(base, mode="dry_run", notices=tuple(told))
     if repository is None:
         why = "there is no git program" if missing else f"`{base.sources.directory}` is not in a Git repository"
-        told.append(_in_place(f"{why}: the run works in place and its checkpoints are on the disk only", "run.no_git"))
+        message = f"{why}: the run works in place and its checkpoints are on the disk only"
+        told.append(_in_place(message, "run.no_git", *(("install git, then runs have Git checkpoints",) if missing else ())))
         return replace(base, notices=tuple(told))
     head = repository.head_commit()
     if head is None:
@@ -135,8 +136,8 @@ def _decide_mode(base: Decided, repository: Repository | None, missing: bool, to
     return replace(base, mode="git", repository=repository, base_sha=head, snapshot=bool(dirty), notices=tuple(told))
 
 
-def _in_place(message: str, code: str) -> Notice:
-    return Notice("warning", code, message, ("`git init` and a first commit give the run a worktree and Git checkpoints",))
+def _in_place(message: str, code: str, remedy: str = "`git init` and a first commit give the run a worktree and Git checkpoints") -> Notice:
+    return Notice("warning", code, message, (remedy,))
 
 
 def _count(dirty: DirtyReport) -> str:

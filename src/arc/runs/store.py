@@ -11,6 +11,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import msgspec
 
 from arc.base.atomic import create_exclusive_directory, make_private_directory, write_atomic
 from arc.base.errors import CorruptError
@@ -22,6 +25,8 @@ from arc.runs.errors import AmbiguousRunError, LogsDirError, NewerSchemaError, R
 from arc.runs.records import RUN_SCHEMA, CheckpointFile, RunRecord, ShownStatus
 from arc.runs.world import World
 from arc.workflow.state import CHECKPOINT_SCHEMA
+
+T = TypeVar("T")
 
 RUN_BRANCH_PREFIX = "arc/run/"
 _LOCATION_SCHEMA = 1
@@ -42,6 +47,10 @@ class Location:
     schema: int
     run_id: str
     logs_dir: str
+
+
+class _Versioned(msgspec.Struct):
+    schema: int = 0
 
 
 class RunFolder:
@@ -104,10 +113,7 @@ class RunFolder:
         data = _read(self.run_file)
         if data is None:
             raise CorruptError(f"run {self.run_id} has no `run.json` in `{self.path}`: it was killed while it was being created")
-        record = decode(data, RunRecord, self.run_file)
-        if record.schema > RUN_SCHEMA:
-            raise NewerSchemaError(f"`{self.run_file}` has schema {record.schema}, this arc reads up to {RUN_SCHEMA}")
-        return record
+        return decode_known(data, RunRecord, self.run_file, RUN_SCHEMA)
 
     def write_record(self, record: RunRecord) -> None:
         """Replace `run.json`, durable. Raises `OSError`."""
@@ -190,10 +196,25 @@ class RunFolder:
 
 def parse_checkpoint(data: bytes, source: Path | str) -> CheckpointFile:
     """Decode a `checkpoint.json`. Raises `CorruptError` naming the place, `NewerSchemaError`."""
-    checkpoint = decode(data, CheckpointFile, source)
-    if checkpoint.schema > CHECKPOINT_SCHEMA:
-        raise NewerSchemaError(f"`{source}` has schema {checkpoint.schema}, this arc reads up to {CHECKPOINT_SCHEMA}")
-    return checkpoint
+    return decode_known(data, CheckpointFile, source, CHECKPOINT_SCHEMA)
+
+
+def decode_known(data: bytes, kind: type[T], source: Path | str, newest: int) -> T:
+    """Decode a document that carries its `schema`, which is looked at first: a newer one may differ in anything else.
+
+    Raises:
+        NewerSchemaError, CorruptError.
+    """
+    try:
+        schema = msgspec.json.decode(data, type=_Versioned).schema
+    except msgspec.DecodeError:
+        schema = 0
+    if schema > newest:
+        raise NewerSchemaError(
+            f"`{source}` was written by a newer arc: it has schema {schema}, this arc reads up to {newest}",
+            hints=("use that arc, or a newer one; nothing in the file is damaged",),
+        )
+    return decode(data, kind, source)
 
 
 def source_names(sources: Mapping[str, str]) -> dict[str, str]:

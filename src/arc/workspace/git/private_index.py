@@ -83,7 +83,7 @@ class PrivateIndex:
         if not self._checked and not is_whole(self.path):
             self.path.unlink(missing_ok=True)
             if is_whole(self.worktree.index):
-                shutil.copyfile(self.worktree.index, self.path)
+                shutil.copy2(self.worktree.index, self.path)  # with its time: git doubts files that changed when it was written
             else:
                 self.rebuild(base)
         elif not self.path.exists():

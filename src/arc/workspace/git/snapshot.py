@@ -37,7 +37,7 @@ def snapshot_dirty(
         checkout = Worktree(repository.top, repository.git_dir)
         index = PrivateIndex(repository, checkout, exclude_globs, state=state, more_excludes=person_excludes(repository))
         if checkout.index.exists():
-            shutil.copyfile(checkout.index, index.path)
+            shutil.copy2(checkout.index, index.path)  # with its time: git doubts files that changed when the index was written
             index.forget_promises()
         stager = Stager(index, notices)
         captured = stager.capture(head)
