@@ -293,6 +293,37 @@ def test_a_closed_pipe_ends_quietly(arc: Arc, project: Repo) -> None:
     process.stderr.close()
 
 
+def test_a_ctrl_c_that_meets_an_import_is_no_bug(arc: Arc, tmp_path: Path) -> None:
+    """Python wraps it in a RuntimeError where it arrives while a class is being made."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import arc.cli.run_start\n"
+        "class Field:\n    def __set_name__(self, owner, name):\n        raise KeyboardInterrupt\n"
+        "def command(workflow: str):\n    type('Made', (), {'field': Field()})\n"
+        "arc.cli.run_start.command = command\n"
+    )
+    assert arc("run", "start", "x.dot", env={"PYTHONPATH": str(tmp_path)}) == Ran("", "", 130)
+
+
+@pytest.mark.kill
+def test_a_second_ctrl_c_does_not_wait_for_commands(arc: Arc, project: Repo) -> None:
+    project.write("stubborn.dot", SLOW.replace("test -e go || { echo ready; sleep 60; }", "trap '' TERM INT; echo ready; sleep 60"))
+    project.git("add", "-A")
+    project.git("commit", "-qm", "stubborn")
+    process = arc.start("run", "start", "stubborn.dot", cwd=project.path)
+    until(waits_in_command, process)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    seen = ""
+    while "stopping after the checkpoint" not in seen:
+        seen += process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopping now" in seen + errors
+    assert "Traceback" not in seen + errors
+    assert output.startswith("■ canceled  run ")
+
+
 def test_a_bug_leaves_a_report_and_ends_with_70(arc: Arc, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import arc.cli.run_start\ndef command(workflow: str):\n    1 / 0\narc.cli.run_start.command = command\n"

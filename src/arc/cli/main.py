@@ -99,9 +99,19 @@ def run(arguments: Sequence[str]) -> int:
 
         return show_error(error, arguments)
     except Exception as error:  # noqa: BLE001 - the last frame: a bug becomes a report, never a traceback by surprise
+        if _was_interrupted(error):
+            return 128 + 2
         from arc.cli.errors import show_bug
 
         return show_bug(error, arguments)
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether a Ctrl-C is what began it: one that meets a class being made arrives as a RuntimeError."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__
+    return cause is not None
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
