@@ -16,7 +16,7 @@ import pytest
 
 from arc.base.errors import ExitStatus
 from arc.base.locks import LeaseHeldError
-from arc.runs.errors import LogsDirError
+from arc.runs.errors import LogsDirError, StateMismatchError
 from arc.runs.place import claim_place
 from arc.runs.store import find_run, shown_status
 from tests.conftest import Arc, MakeRepo, Repo
@@ -221,3 +221,14 @@ def test_a_folder_deleted_under_a_live_run_ends_it_with_an_error(repo: MakeRepo,
     assert process.returncode == ExitStatus.FAILED
     assert "could not be written" in err
     assert "Traceback" not in err
+
+
+def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "w.dot").write_text(GATED)
+    world = world_in(tmp_path, {"GO": str(tmp_path / "go")})
+    first = start(place / "w.dot", world)
+    shutil.rmtree(place)
+    with pytest.raises(StateMismatchError, match=f"works in place in `{place}`, which is not there any more"):
+        resume(world, first.run_id)

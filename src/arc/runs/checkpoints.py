@@ -14,6 +14,7 @@ done by a cancellation.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -23,9 +24,9 @@ import pygit2
 from arc.base.clock import Clock, rfc3339
 from arc.base.errors import ArcError
 from arc.base.faults import declare_faults, fault
-from arc.base.json import JsonObject, decode, encode
+from arc.base.json import JsonObject, JsonValue, decode, encode
 from arc.base.redact import Redactor
-from arc.runs.artifacts import ArtifactStore, map_values, references
+from arc.runs.artifacts import LIMIT, ArtifactStore, map_values, references
 from arc.runs.errors import CheckpointWriteError
 from arc.runs.events import notice
 from arc.runs.records import CheckpointFile, CompletedRecord
@@ -98,6 +99,7 @@ class CheckpointWriter:
         self._metadata = None if repository is None else MetadataBranch(repository, folder.run_id)
         self._artifacts = ArtifactStore(folder.artifacts)
         self._committed = set(committed)
+        self._kept: dict[bytes, JsonValue] = {}
 
     async def save(self, state: RunState, completed: Completed) -> CheckpointReceipt:
         """One cycle. Raises `CheckpointWriteError` if step 1 fails: the node's result is then not saved anywhere."""
@@ -200,12 +202,22 @@ class CheckpointWriter:
 
     def _stored(self, state: RunState, record: CompletedRecord | None) -> Stored:
         """The state as it is stored: secrets replaced, large values moved to artifacts (written here)."""
-        root = map_values(state.root, lambda value: self._artifacts.keep(storable(value, self._redactor)))
+        root = map_values(state.root, self._keep)
         file = CheckpointFile.from_state(
             replace(state, root=root), run_id=self._folder.run_id, timestamp=rfc3339(self._clock.now()), completed=record
         )
         plain = storable(msgspec.to_builtins(file), self._redactor)
         return Stored(decode(msgspec.json.encode(plain), CheckpointFile, self._folder.checkpoint_file), references(root))
+
+    def _keep(self, value: JsonValue) -> JsonValue:
+        """A value as it is stored. A large text is looked through once and known again by its hash: it stays in the context of every
+        later checkpoint."""
+        if not isinstance(value, str) or len(value) <= LIMIT:
+            return self._artifacts.keep(storable(value, self._redactor))
+        key = hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
+        if key not in self._kept:
+            self._kept[key] = self._artifacts.keep(storable(value, self._redactor))
+        return self._kept[key]
 
     def _metadata_files(self, file: CheckpointFile, artifacts: frozenset[str]) -> Mapping[str, bytes]:
         files = {"checkpoint.json": encode(file)}

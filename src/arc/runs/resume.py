@@ -123,6 +123,11 @@ def _finished(folder: RunFolder) -> RunResult | None:
 def _read(folder: RunFolder, world: World) -> Read:
     """Read everything and check that it belongs together."""
     record = folder.read_record()
+    if record.mode == "in_place" and not Path(record.start_directory).is_dir():
+        raise StateMismatchError(
+            f"run {record.run_id} works in place in `{record.start_directory}`, which is not there any more",
+            hints=(f"elsewhere: `arc run start WORKFLOW --resume {folder.checkpoint_file}` in a home that does not know the run",),
+        )
     repository = _repository(record) if record.mode == "git" else None
     standing = stand_in_git(folder, record, repository) if repository is not None else stand_on_disk(folder)
     metadata = MetadataBranch(repository, record.run_id) if repository is not None else None
