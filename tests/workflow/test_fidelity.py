@@ -77,6 +77,20 @@ def test_compact() -> None:
     )
 
 
+def test_what_the_engine_itself_keeps_in_the_context_is_not_told() -> None:
+    context: dict[str, JsonValue] = {
+        "input.ticket": "T-1",
+        "graph.goal": "g",
+        "internal.run_id": "R",
+        "command.output": "o",
+        "parallel.results": [],
+        "choice": "blue",
+    }
+    told = preamble("summary:high", ["a"], {"a": Outcome("success")}, context)
+    assert "blue" in told
+    assert not [word for word in ("T-1", "input.ticket", "internal.run_id", "command.output") if word in told]
+
+
 def test_summaries_tell_more_the_larger_they_are_and_keep_the_newest() -> None:
     names = [f"n{index}" for index in range(40)]
     outcomes = {name: Outcome("success") for name in names}

@@ -119,7 +119,11 @@ def _decide_mode(base: Decided, repository: Repository | None, missing: bool, to
     head = repository.head_commit()
     if head is None:
         told.append(
-            _in_place("the repository has no commit yet: the run works in place and its checkpoints are on the disk only", "run.no_commit")
+            _in_place(
+                "the repository has no commit yet: the run works in place and its checkpoints are on the disk only",
+                "run.no_commit",
+                "a first commit gives the run a worktree and Git checkpoints",
+            )
         )
         return replace(base, notices=tuple(told))
     dirty = repository.is_dirty()

@@ -29,7 +29,7 @@ _SILENT_TYPES = frozenset({"start", "conditional", "parallel"})
 _ENGINE_KEYS = frozenset(
     {"outcome", "preferred_label", "current_node", "last_stage", "last_response", "failure_class", "failure_signature"}
 )
-_ENGINE_PREFIXES = ("internal.", "graph.", "response.", "command.", "thread.", "current.", "parallel.", "inputs.")
+_ENGINE_PREFIXES = ("internal.", "graph.", "response.", "command.", "thread.", "current.", "parallel.", "input.")
 
 
 def choose_fidelity(edge: Edge | None, node: Node, workflow: Workflow, *, previous_lost: bool) -> Fidelity:
