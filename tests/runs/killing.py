@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -134,6 +135,26 @@ class Project:
         with self.popen(verb, target, extra) as process:
             stdout, stderr = process.communicate(timeout=60)
         return Ended(process.returncode, stdout.strip(), stderr)
+
+    def kill_in(self, node: str) -> None:
+        """Start the run, and kill it when the node has done half of its work."""
+        process = self.popen("start", "run.toml", {"HANG": node})
+        deadline = time.monotonic() + 60
+        while not Path(f"{self.ledger}.hung").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def clone(self, room: Path, *refs: str) -> Project:
+        """A clone of the project's main branch that fetched these refs, with a home of its own."""
+        room.mkdir()
+        self.repo.git("clone", "-q", "--no-local", "--single-branch", str(self.repo.path), str(room / "clone"))
+        clone = Repo(room / "clone")
+        for ref in refs:
+            clone.git("fetch", "-q", "origin", f"{ref}:{ref}")
+        return Project(clone, room)
 
     def run_ids(self) -> list[str]:
         return sorted(os.listdir(self.home / "runs")) if (self.home / "runs").is_dir() else []

@@ -16,7 +16,7 @@ from arc.base.faults import FAULT_POINTS
 from arc.runs.answers import answer_question, open_questions
 from arc.runs.records import RunRecord
 from arc.runs.store import RunFolder, shown_status
-from tests.conftest import Arc, MakeRepo, Repo
+from tests.conftest import Arc, MakeRepo
 from tests.runs import test_resume_kill as ordinary
 from tests.runs.helpers import chain
 from tests.runs.killing import Checkout, Project
@@ -149,17 +149,12 @@ def test_killed_while_a_clone_makes_the_folder(repo: MakeRepo, tmp_path: Path) -
     project = project_of(repo, tmp_path, chain(one="echo one >> one.txt", two="echo two >> two.txt"))
     assert project.drive("start", "w.dot", {"ARC_FAULT": "checkpoint.told:2"}).killed
     run_id = project.folder().run_id
-    project.repo.git("clone", "-q", str(project.repo.path), str(tmp_path / "clone"))
-    clone = Repo(tmp_path / "clone")
-    for ref in (f"refs/arc/{run_id}", f"refs/heads/arc/run/{run_id}"):
-        clone.git("fetch", "-q", "origin", f"{ref}:{ref}")
-    elsewhere = Project(clone, tmp_path / "elsewhere")
-    elsewhere.room.mkdir()
+    elsewhere = project.clone(tmp_path / "elsewhere", f"refs/arc/{run_id}", f"refs/heads/arc/run/{run_id}")
     assert elsewhere.drive("resume", run_id, {"ARC_FAULT": "restore.filled"}).killed
     assert not elsewhere.folder().run_file.exists()
     ended = elsewhere.drive("resume", run_id)
     assert ended.stdout == "success", ended.stderr
-    assert clone.git("show", f"arc/run/{run_id}:two.txt") == "two"
+    assert elsewhere.repo.git("show", f"arc/run/{run_id}:two.txt") == "two"
 
 
 @pytest.mark.kill

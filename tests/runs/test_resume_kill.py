@@ -7,8 +7,6 @@ same files, state and files in agreement, every node that had completed executed
 from __future__ import annotations
 
 import os
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -124,15 +122,7 @@ def test_killed_before_there_is_a_run(project: Project, point: str) -> None:
 def test_killed_in_the_middle_of_a_node(project: Project, node: str) -> None:
     """Half-done edits are set aside and named, never kept in the files; the node runs again under a new ordinal."""
     before = Checkout.of(project.repo)
-    process = project.popen("start", "run.toml", {"HANG": node})
-    deadline = time.monotonic() + 60
-    while not Path(f"{project.ledger}.hung").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    # The other branch of the parallel block may be at work too: let it come to its own checkpoint or be killed as well.
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    project.kill_in(node)
     resume_and_check(project, before)
     folders = [name for name in os.listdir(project.folder().nodes) if name.endswith(f"{node}")]
     assert len(folders) == 2, "the interrupted execution keeps its log, the new one has its own"

@@ -3,16 +3,13 @@ child; and a clone that fetched only the two refs goes on from any of those mome
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from arc.runs.events import read_events
-from tests.conftest import MakeRepo, Repo
+from tests.conftest import MakeRepo
 from tests.runs.killing import Checkout, Project, check_agreement, check_files
 from tests.runs.nested import NODES, completed_nodes, make_nested
 
@@ -61,19 +58,8 @@ def test_killed_at_a_checkpoint_inside(project: Project, point: str) -> None:
 @pytest.mark.parametrize("node", NODES)
 def test_killed_in_the_middle_of_a_node_inside(project: Project, node: str) -> None:
     before = Checkout.of(project.repo)
-    kill_in(project, node)
+    project.kill_in(node)
     resume_and_check(project, before)
-
-
-def kill_in(project: Project, node: str) -> None:
-    process = project.popen("start", "run.toml", {"HANG": node})
-    deadline = time.monotonic() + 60
-    while not Path(f"{project.ledger}.hung").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
 
 
 @pytest.mark.parametrize("number", [1, 3, 9, 16, 17, 18])
@@ -81,13 +67,7 @@ def test_a_clone_with_the_two_refs_goes_on(project: Project, tmp_path: Path, num
     """Commits of branches that were not joined are not in the two refs: the block runs again, from a state whose files are all here."""
     assert project.drive("start", extra={"ARC_FAULT": f"git.refs.after:{number}"}).killed
     run_id = project.folder().run_id
-    path = tmp_path / "clone"
-    project.repo.git("clone", "-q", "--no-local", "--single-branch", str(project.repo.path), str(path))
-    clone = Repo(path)
-    for ref in (f"refs/arc/{run_id}", f"refs/heads/arc/run/{run_id}"):
-        clone.git("fetch", "-q", "origin", f"{ref}:{ref}")
-    elsewhere = Project(clone, tmp_path / "elsewhere")
-    elsewhere.room.mkdir()
+    elsewhere = project.clone(tmp_path / "elsewhere", f"refs/arc/{run_id}", f"refs/heads/arc/run/{run_id}")
     ended = elsewhere.drive("resume", f"arc/run/{run_id}")
     assert (ended.stdout, ended.status) == ("success", 0), ended.stderr
     check_agreement(elsewhere)
@@ -102,13 +82,7 @@ def test_a_clone_with_all_refs_keeps_what_completed_in_the_branches(project: Pro
     folder = project.folder()
     completed = completed_nodes(folder)
     assert len(completed) > 2
-    path = tmp_path / "clone"
-    project.repo.git("clone", "-q", "--no-local", str(project.repo.path), str(path))
-    clone = Repo(path)
-    for ref in (f"refs/arc/{folder.run_id}", "refs/heads/arc/*"):
-        clone.git("fetch", "-q", "origin", f"{ref}:{ref}")
-    elsewhere = Project(clone, tmp_path / "elsewhere")
-    elsewhere.room.mkdir()
+    elsewhere = project.clone(tmp_path / "elsewhere", f"refs/arc/{folder.run_id}", "refs/heads/arc/*")
     ended = elsewhere.drive("resume", f"arc/run/{folder.run_id}")
     assert (ended.stdout, ended.status) == ("success", 0), ended.stderr
     check_agreement(elsewhere)
