@@ -7,7 +7,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arc.base.json import JsonObject
@@ -188,7 +188,18 @@ def chunked(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     return whole, [whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
 
 
+def test_a_secret_inside_what_another_pattern_only_looks_at() -> None:
+    """A known value that reads like the scheme of a URL, and one in the user's place before the password."""
+    redactor = Redactor({"A_TOKEN": "s3cr3t-value", "B_TOKEN": "another-one"})
+    assert redactor.text("sk-s3cr3t-valueftp://u:pw@host") == "sk-«redacted:A_TOKEN»ftp://u:«redacted:url-password»@host"
+    assert redactor.text("ftp://another-one:pw@host") == "ftp://«redacted:B_TOKEN»:«redacted:url-password»@host"
+    stream = redactor.stream()
+    whole = b"".join([stream.feed(b"x sk-s3cr3t-"), stream.feed(b"valueftp://u:p"), stream.feed(b"w@host\n"), stream.close()])
+    assert whole.decode() == "x sk-«redacted:A_TOKEN»ftp://u:«redacted:url-password»@host\n"
+
+
 @settings(max_examples=400, deadline=None)
+@example((b"sk-s3cr3t-valueftp://u:pw@host", [b"sk-s3cr3t-valueftp://u:pw@host"]))
 @given(chunked())
 def test_no_cutting_of_a_stream_lets_a_secret_through(case: tuple[bytes, list[bytes]]) -> None:
     whole, chunks = case

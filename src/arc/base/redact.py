@@ -12,7 +12,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from arc.base.json import JsonValue
 
@@ -95,6 +95,11 @@ class _Secret(Generic[Text]):
     hints: tuple[Text, ...]
     pattern: re.Pattern[Text]
 
+    @property
+    def group(self) -> str | int:
+        """The group that is replaced."""
+        return "v" if "v" in self.pattern.groupindex else 0
+
 
 class Redactor:
     """Knows a set of secrets. Immutable; may be shared by threads. `Redactor()` knows the token shapes only."""
@@ -144,7 +149,7 @@ class Redactor:
         """A redactor for one stream that arrives in pieces."""
         return StreamRedactor(self)
 
-    def _matches(self, data: bytes, begin: int) -> Iterator[tuple[int, int, int, int, str]]:
+    def _matches(self, data: bytes, begin: int) -> Iterator[_Match]:
         return _matches(self._data, data, begin)
 
 
@@ -192,12 +197,16 @@ class StreamRedactor:
     def _hand_out(self, cut: int) -> bytes:
         if cut <= self._context:
             return b""
+        found = list(self.redactor._matches(self._buffer, self._context))
+        # A match that has begun is handed out whole, and with it whatever lies before its end.
+        while (reached := max((end for begin, _, end, _ in found if begin < cut), default=cut)) > cut:
+            cut = reached
         parts: list[bytes] = []
         position = self._context
-        for begin, end, value_begin, value_end, name in self.redactor._matches(self._buffer, position):
+        for _, begin, end, name in found:
             if begin >= cut:
                 break
-            parts += (self._buffer[position:value_begin], _mark(name), self._buffer[value_end:end])
+            parts += (self._buffer[position:begin], _mark(name))
             position = end
         if position < cut:
             parts.append(self._buffer[position:cut])
@@ -234,8 +243,15 @@ def _mark(name: str) -> bytes:
     return f"«redacted:{name}»".encode("utf-8", "replace")
 
 
-def _matches(secrets: tuple[_Secret[Text], ...], text: Text, begin: int) -> Iterator[tuple[int, int, int, int, str]]:
-    """Non-overlapping matches from the left as (begin, end, value begin, value end, name); of those that begin together, the first kind."""
+_Match: TypeAlias = tuple[int, int, int, str]
+"""Where a match begins (its prefix included), where the part to replace begins and ends, the secret's name."""
+
+
+def _matches(secrets: tuple[_Secret[Text], ...], text: Text, begin: int) -> Iterator[_Match]:
+    """Matches whose parts to replace do not overlap, from the left; of those that begin together, the first kind.
+
+    What a pattern only looks at (a URL's scheme, a header's name) is free: another secret may lie in it.
+    """
     streams: list[tuple[_Secret[Text], re.Match[Text]]] = []
     for secret in secrets:
         if any(hint in text for hint in secret.hints):
@@ -243,14 +259,15 @@ def _matches(secrets: tuple[_Secret[Text], ...], text: Text, begin: int) -> Iter
             if first is not None:
                 streams.append((secret, first))
     while streams:
-        index = min(range(len(streams)), key=lambda i: (streams[i][1].start(), i))
+        index = min(range(len(streams)), key=lambda i: (streams[i][1].start(streams[i][0].group), i))
         secret, match = streams[index]
-        group = "v" if "v" in secret.pattern.groupindex else 0
-        yield match.start(), match.end(), match.start(group), match.end(group), secret.name
-        position = match.end()
+        position = match.end(secret.group)
+        yield match.start(), match.start(secret.group), position, secret.name
         following: list[tuple[_Secret[Text], re.Match[Text]]] = []
         for other, found in streams:
-            later = found if found.start() >= position else other.pattern.search(text, position)
+            later: re.Match[Text] | None = found
+            while later is not None and later.start(other.group) < position:
+                later = other.pattern.search(text, position if other.group == 0 else later.start() + 1)
             if later is not None:
                 following.append((other, later))
         streams = following
@@ -259,8 +276,8 @@ def _matches(secrets: tuple[_Secret[Text], ...], text: Text, begin: int) -> Iter
 def _replace(secrets: tuple[_Secret[Text], ...], text: Text, mark: Callable[[str], Text]) -> Text:
     parts: list[Text] = []
     position = 0
-    for _, end, value_begin, value_end, name in _matches(secrets, text, 0):
-        parts += (text[position:value_begin], mark(name), text[value_end:end])
+    for _, begin, end, name in _matches(secrets, text, 0):
+        parts += (text[position:begin], mark(name))
         position = end
     if not parts:
         return text
