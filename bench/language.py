@@ -10,9 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from arc.workflow.parser import parse_dot
-from arc.workflow.resolve import ResolveInputs, resolve
-from arc.workflow.sources import StoredSources
+from arc.workflow.language.parser import parse_dot
+from arc.workflow.language.resolve import ResolveInputs, resolve
+from arc.workflow.language.sources import StoredSources
 
 
 def large_workflow(lines: int) -> str:

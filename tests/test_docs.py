@@ -114,7 +114,7 @@ def test_commands_shown_exist_with_their_options(page: Path) -> None:
 
 
 def test_the_readme_names_every_command() -> None:
-    from arc.cli.main import COMMANDS, RUN_COMMANDS
+    from arc.cli.commands import COMMANDS, RUN_COMMANDS
 
     table = "\n".join(line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith("| `"))
     assert [name for name in [*COMMANDS, *RUN_COMMANDS] if f"`{name}`" not in table and f" {name} " not in table.replace("`", " ")] == []

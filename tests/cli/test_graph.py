@@ -15,9 +15,9 @@ import pytest
 
 from arc.base.json import JsonObject
 from arc.runs.events import EventRecord
-from arc.runs.run_picture import taken_edges, timeline_marks
-from arc.runs.timeline import Timeline, TimelineEntry, start_entry
-from arc.workflow.picture import NodeMark
+from arc.runs.history.marks import taken_edges, timeline_marks
+from arc.runs.history.timeline import Timeline, TimelineEntry, start_entry
+from arc.workflow.picture.draw import NodeMark
 from tests.conftest import Arc, MakeRepo, Repo
 
 pytestmark = pytest.mark.graphviz

@@ -83,7 +83,7 @@ def run_id(repo: MakeRepo) -> str:
 @pytest.mark.parametrize("words", ["run list", "run list --json", "run logs RUN", "run logs RUN --raw"])
 def test_commands_that_read_folders_load_neither_git_nor_the_engine(run_id: str, words: str) -> None:
     loaded = imported(words.replace("RUN", run_id).split())
-    assert "arc.runs.lookup" in loaded
+    assert "arc.runs.history.lookup" in loaded
     assert sorted(loaded & (set(HEAVY) - {"msgspec"})) == []
     assert not [name for name in loaded if name.startswith(("arc.workflow.engine", "arc.workspace"))]
 

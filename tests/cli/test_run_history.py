@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from arc.runs.lookup import open_known
+from arc.runs.history.lookup import open_known
 from arc.runs.store import iterate_runs
 from tests.conftest import Arc, MakeRepo, Ran, Repo
 from tests.runs.made import MadeRun, make_world

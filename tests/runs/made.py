@@ -12,7 +12,7 @@ from arc.base.clock import rfc3339
 from arc.base.json import JsonObject, encode, encode_line
 from arc.runs.checkpoints import place_commit, with_root
 from arc.runs.config import RunConfig
-from arc.runs.lookup import KnownRun, open_known
+from arc.runs.history.lookup import KnownRun, open_known
 from arc.runs.records import MANIFEST_SCHEMA, RUN_SCHEMA, CheckpointFile, CompletedRecord, Manifest, RunRecord
 from arc.runs.store import RunFolder, create_run_folder
 from arc.runs.world import World

@@ -12,7 +12,7 @@ import pytest
 from arc.base.json import encode
 from arc.base.locks import Lease, Owner
 from arc.runs.cancel import StillRunningError, cancel_run
-from arc.runs.lookup import NoFolderError, known_by_refs
+from arc.runs.history.lookup import NoFolderError, known_by_refs
 from tests.conftest import MakeRepo
 from tests.runs.made import MadeRun, make_world
 

@@ -11,12 +11,12 @@ import pytest
 
 from arc.runs.fork import ForkRequest, ForkWithoutFilesError, fork_run
 from arc.runs.gc import GcRequest, collect
-from arc.runs.history import read_timeline
-from arc.runs.lookup import find_known
+from arc.runs.history.details import read_timeline
+from arc.runs.history.lookup import find_known
+from arc.runs.history.states import StateNotKeptError, state_at
+from arc.runs.history.targets import TargetNotFound, find_text
 from arc.runs.records import Manifest
-from arc.runs.states import StateNotKeptError, state_at
 from arc.runs.store import find_run
-from arc.runs.targets import TargetNotFound, find_text
 from arc.workflow.state import BranchState, FrameState, OpenBlock
 from arc.workspace.git.errors import RefsMovedError
 from arc.workspace.git.metadata import MetadataBranch

@@ -12,7 +12,7 @@ from arc.base.errors import UsageError
 from arc.base.locks import Lease
 from arc.runs.fork import ForkRequest, fork_run
 from arc.runs.gc import GcRequest, collect, parse_age, plan_gc
-from arc.runs.lookup import open_known
+from arc.runs.history.lookup import open_known
 from arc.runs.rewind import rewind_run
 from arc.runs.store import create_run_folder, find_run
 from arc.workspace.git.errors import PlanChangedError

@@ -10,7 +10,7 @@ from arc.base.errors import ExitStatus
 from arc.base.locks import Lease, LeaseHeldError
 from arc.runs.errors import SupersededError
 from arc.runs.fork import ForkRequest
-from arc.runs.lookup import open_known
+from arc.runs.history.lookup import open_known
 from arc.runs.rewind import plan_rewind, rewind_document, rewind_run
 from arc.workspace.git.errors import PlanChangedError
 from tests.conftest import MakeRepo

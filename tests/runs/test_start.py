@@ -19,7 +19,7 @@ from arc.runs.errors import LogsDirError, NoBackendError, SetupError, SourceErro
 from arc.runs.start import start_run
 from arc.runs.store import RunFolder, find_run, shown_status
 from arc.runs.world import StartRequest
-from arc.workflow.errors import WorkflowError
+from arc.workflow.language.errors import WorkflowError
 from tests.conftest import MakeRepo
 from tests.runs.helpers import Told, chain, folder_of, start, world_in
 from tests.runs.killing import Checkout

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arc.workflow.check import check_without_inputs, check_workflow, read_to_look_at, read_workflow
-from arc.workflow.errors import WorkflowError
-from arc.workflow.parser import parse_dot
-from arc.workflow.resolve import ResolveInputs
-from arc.workflow.sources import FileSources, StoredSources
+from arc.workflow.language.errors import WorkflowError
+from arc.workflow.language.parser import parse_dot
+from arc.workflow.language.resolve import ResolveInputs
+from arc.workflow.language.sources import FileSources, StoredSources
 
 NO_FILES = StoredSources({})
 NONE = ResolveInputs()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from arc.workflow.check import Checked, check_workflow
-from arc.workflow.lint import RULES, lint
-from arc.workflow.parser import parse_dot
-from arc.workflow.resolve import ResolveInputs
-from arc.workflow.sources import StoredSources
+from arc.workflow.language.parser import parse_dot
+from arc.workflow.language.resolve import ResolveInputs
+from arc.workflow.language.sources import StoredSources
+from arc.workflow.lint.rules import RULES, lint
 from arc.workflow.values import Diagnostic
 
 GOOD = "good.dot"

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arc.workflow.check import check_without_inputs, read_to_look_at
+from arc.workflow.language.parser import parse_dot
+from arc.workflow.language.resolve import ResolveInputs
+from arc.workflow.language.sources import FileSources, StoredSources
 from arc.workflow.model import Workflow
-from arc.workflow.outline import outline, walk_order
-from arc.workflow.parser import parse_dot
-from arc.workflow.picture import NodeMark, PictureError, fold_branches, render, to_dot
-from arc.workflow.picture_style import SHADES, columns, duration, quoted, wrapped
-from arc.workflow.resolve import ResolveInputs
-from arc.workflow.sources import FileSources, StoredSources
+from arc.workflow.picture.draw import NodeMark, PictureError, fold_branches, render, to_dot
+from arc.workflow.picture.outline import outline, walk_order
+from arc.workflow.picture.style import SHADES, columns, duration, quoted, wrapped
 
 pytestmark = pytest.mark.graphviz
 EXAMPLES = Path(__file__).parents[2] / "examples"

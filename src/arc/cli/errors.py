@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import arc
 from arc.base.errors import ArcError, ExitStatus, UsageError
 from arc.cli import ui
+from arc.cli.commands import COMMANDS, RUN_COMMANDS
 from arc.cli.findings import finding_document, finding_lines, near, nearby
 
 if TYPE_CHECKING:
@@ -145,8 +146,6 @@ _PLAINER = (
 
 def _command_path(arguments: Sequence[str]) -> str:
     """The command that the words name, where typer does not say: `arc run start`."""
-    from arc.cli.main import COMMANDS, RUN_COMMANDS
-
     words = [word for word in arguments if not word.startswith("-")]
     if words[:1] == ["run"]:
         return " ".join(("arc run", *(word for word in words[1:2] if word in RUN_COMMANDS)))

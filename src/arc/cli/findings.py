@@ -42,7 +42,7 @@ def nearby(text: str) -> str:
 
 def finding_lines(finding: Diagnostic, *, kind: bool = False, stream: TextIO | None = None) -> list[str]:
     """`file:line:column: message`, the source line with a caret, what was expected, and the hint. `kind`: with severity and rule."""
-    from arc.workflow.errors import format_diagnostic
+    from arc.workflow.language.errors import format_diagnostic
 
     stream = stream or sys.stdout
     here = replace(finding.position, file=near(finding.position.file))

@@ -20,7 +20,7 @@ from arc.cli.options import Output
 
 if TYPE_CHECKING:
     from arc.workflow.model import Workflow
-    from arc.workflow.picture import NodeMark
+    from arc.workflow.picture.draw import NodeMark
 
 Subject = Annotated[
     str,
@@ -83,8 +83,8 @@ def _read(subject: str) -> _Drawn:
     if subject == "-" or path.is_file() or path.suffix in (".dot", ".toml") or os.sep in subject:
         return _Drawn(_workflow(subject))
     from arc.cli.options import world
-    from arc.runs.lookup import find_known
-    from arc.runs.run_picture import run_picture
+    from arc.runs.history.lookup import find_known
+    from arc.runs.history.marks import run_picture
 
     known = find_known(world(), subject, Path.cwd())
     picture = run_picture(known)
@@ -100,7 +100,7 @@ def _workflow(subject: str) -> Workflow:
 
 
 def _write_picture(drawn: _Drawn, output: Path | None) -> None:
-    from arc.workflow.picture import render, to_dot
+    from arc.workflow.picture.draw import render, to_dot
 
     kind = "svg" if output is None else output.suffix.lower().removeprefix(".")
     if kind == "gv":
@@ -124,8 +124,8 @@ def _write_picture(drawn: _Drawn, output: Path | None) -> None:
 
 
 def _print_outline(drawn: _Drawn) -> None:
-    from arc.workflow.outline import outline
-    from arc.workflow.picture import fold_branches
+    from arc.workflow.picture.draw import fold_branches
+    from arc.workflow.picture.outline import outline
 
     workflow = drawn.workflow
     title = workflow.label or workflow.name or "workflow"

@@ -14,7 +14,7 @@ from arc.base.json import JsonObject
 from arc.cli import ui
 
 if TYPE_CHECKING:
-    from arc.workflow.syntax import GraphSyntax
+    from arc.workflow.language.syntax import GraphSyntax
     from arc.workflow.values import Attribute, Position
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A workflow (`.dot`); `-` is stdin")]
@@ -31,8 +31,8 @@ def command(file: File) -> None:
       arc parse review.dot
       arc parse review.dot | jq '.nodes | keys'
     """
-    from arc.workflow.parser import parse_dot
-    from arc.workflow.text import decode_source
+    from arc.workflow.language.parser import parse_dot
+    from arc.workflow.language.text import decode_source
 
     name = "<stdin>" if file == "-" else file
     try:

@@ -10,7 +10,7 @@ from arc.cli import ui
 from arc.cli.progress import seconds
 
 if TYPE_CHECKING:
-    from arc.runs.failing import FailedExecution
+    from arc.runs.history.failing import FailedExecution
     from arc.runs.world import RunResult
 
 GOOD = frozenset({"success", "partial_success"})
@@ -51,7 +51,7 @@ def show_result(result: RunResult, elapsed: float) -> None:
 
 def _failure(result: RunResult) -> FailedExecution | None:
     from arc.base.errors import CorruptError
-    from arc.runs.failing import last_failure
+    from arc.runs.history.failing import last_failure
     from arc.runs.store import RunFolder
 
     try:

@@ -13,7 +13,7 @@ from arc.cli.completion import complete_target
 from arc.cli.run_view import change_document, open_run
 
 if TYPE_CHECKING:
-    from arc.runs.history import DiffForm
+    from arc.runs.history.details import DiffForm
 
 From = Annotated[
     str | None, typer.Argument(metavar="[A]", help="Checkpoint to compare from [default: the start]", autocompletion=complete_target)
@@ -47,7 +47,7 @@ def command(
       arc run diff 01JK @2 @5 --stat
       arc run diff 01JK @0 @last -- src/app.py
     """
-    from arc.runs.history import changes_between, diff_ends, need_commit, read_timeline, render_diff
+    from arc.runs.history.details import changes_between, diff_ends, need_commit, read_timeline, render_diff
 
     if stat and name_only:
         raise UsageError("`--stat` and `--name-only` exclude each other")

@@ -66,7 +66,7 @@ def command(
       arc run gc 01JK --discard-unmerged
     """
     from arc.runs.gc import GcRequest, parse_age, plan_gc
-    from arc.runs.lookup import find_named
+    from arc.runs.history.lookup import find_named
 
     world = options.world()
     request = GcRequest(

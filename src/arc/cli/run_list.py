@@ -16,7 +16,7 @@ from arc.cli.run_view import STATUS_STYLES, duration_text
 from arc.cli.table import Column, show_table
 
 if TYPE_CHECKING:
-    from arc.runs.listing import RunRow
+    from arc.runs.history.listing import RunRow
 
 STATUSES = ("created", "running", "waiting", "interrupted", "success", "partial_success", "fail", "canceled", "superseded", "corrupt")
 Status = Annotated[
@@ -55,7 +55,7 @@ def command(status: Status = None, here: Here = False, all: All = False) -> None
       arc run list --here --status interrupted
       arc run list --json
     """
-    from arc.runs.listing import list_runs
+    from arc.runs.history.listing import list_runs
 
     for name in status or ():
         if name not in STATUSES:

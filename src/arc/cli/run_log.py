@@ -12,8 +12,8 @@ from arc.cli import options, ui
 from arc.cli.run_view import change_document, change_line, count, duration_text, entry_document, local_time, open_run, short, status_text
 
 if TYPE_CHECKING:
-    from arc.runs.lookup import KnownRun
-    from arc.runs.timeline import TimelineEntry
+    from arc.runs.history.lookup import KnownRun
+    from arc.runs.history.timeline import TimelineEntry
 
 Patch = Annotated[bool, typer.Option("-p", "--patch", help="With the changes of each checkpoint")]
 Oneline = Annotated[bool, typer.Option("--oneline", help="One line for each checkpoint")]
@@ -28,7 +28,7 @@ def command(run: options.Run, patch: Patch = False, oneline: Oneline = False) ->
       arc run log 01JK --oneline
       arc run log 01JK --patch | less -R
     """
-    from arc.runs.history import changed_files, read_timeline
+    from arc.runs.history.details import changed_files, read_timeline
 
     known = open_run(run)
     timeline = read_timeline(known)
@@ -60,7 +60,7 @@ def _line(entry: TimelineEntry) -> str:
 
 
 def _show(known: KnownRun, entry: TimelineEntry) -> None:
-    from arc.runs.history import changed_files
+    from arc.runs.history.details import changed_files
 
     visit = f", visit {entry.visit}" if entry.visit > 1 else ""
     attempts = f", {count(entry.attempts, 'attempt')}" if entry.attempts > 1 else ""
@@ -76,7 +76,7 @@ def _show(known: KnownRun, entry: TimelineEntry) -> None:
 def _show_patch(known: KnownRun, entry: TimelineEntry) -> None:
     from dataclasses import replace
 
-    from arc.runs.history import render_diff
+    from arc.runs.history.details import render_diff
 
     if entry.commit is None or entry.parent is None:
         return

@@ -16,7 +16,7 @@ from arc.cli.run_view import open_run
 
 if TYPE_CHECKING:
     from arc.runs.events import EventRecord
-    from arc.runs.lookup import KnownRun
+    from arc.runs.history.lookup import KnownRun
 
 Node = Annotated[
     str | None, typer.Argument(metavar="[NODE|@N]", help="Show this execution's output instead", autocompletion=complete_target)
@@ -55,8 +55,8 @@ def command(
 
 
 def _show_events(known: KnownRun, *, follow: bool, raw: bool) -> None:
-    from arc.runs.tail import Tail
-    from arc.runs.tail import follow as follow_run
+    from arc.runs.history.tail import Tail
+    from arc.runs.history.tail import follow as follow_run
 
     tail = Tail(known.need_folder("reading events").events_file)
     if not follow:
@@ -83,7 +83,7 @@ def _final_status(known: KnownRun) -> str:
 
 def _show_line(line: bytes, *, raw: bool) -> None:
     from arc.runs.events import TORN
-    from arc.runs.tail import decode_line
+    from arc.runs.history.tail import decode_line
 
     if not line:
         return
@@ -116,7 +116,7 @@ def _readable(record: EventRecord) -> str:
 
 
 def _show_output(known: KnownRun, text: str, *, stdout: bool, stderr: bool) -> None:
-    from arc.runs.output import NoOutputError, execution_folder, output_files
+    from arc.runs.history.output import NoOutputError, execution_folder, output_files
 
     folder = execution_folder(known, text)
     wanted = [name for name, on in (("stdout", stdout), ("stderr", stderr)) if on]

@@ -28,9 +28,9 @@ from arc.cli.width import cut
 
 if TYPE_CHECKING:
     from arc.base.json import JsonObject, JsonValue
-    from arc.runs.history import CheckpointDetails
-    from arc.runs.lookup import KnownRun
-    from arc.runs.timeline import Timeline
+    from arc.runs.history.details import CheckpointDetails
+    from arc.runs.history.lookup import KnownRun
+    from arc.runs.history.timeline import Timeline
 
 Context = Annotated[str | None, typer.Option("--context", metavar="KEY", help="Print this value of the context whole, as JSON")]
 _VALUE_WIDTH = 100
@@ -55,8 +55,8 @@ def command(run: options.Run, target: options.OptionalTarget = None, context: Co
       arc run show 01JK build@2 --context command.output
       arc run show 01JK --json
     """
-    from arc.runs.history import describe_checkpoint, read_timeline
-    from arc.runs.targets import find_text
+    from arc.runs.history.details import describe_checkpoint, read_timeline
+    from arc.runs.history.targets import find_text
 
     known = open_run(run)
     timeline = read_timeline(known)
@@ -73,7 +73,7 @@ def command(run: options.Run, target: options.OptionalTarget = None, context: Co
 
 
 def _show_run(known: KnownRun, timeline: Timeline) -> None:
-    from arc.runs.history import count_changed, next_command
+    from arc.runs.history.details import count_changed, next_command
 
     repository = known.repository
     files = {} if repository is None else {entry.ordinal: count_changed(repository, entry) for entry in timeline.entries}
@@ -90,7 +90,7 @@ def _show_run(known: KnownRun, timeline: Timeline) -> None:
 
 def _header(known: KnownRun, timeline: Timeline) -> list[tuple[str, str]]:
     from arc.base.paths import tilde
-    from arc.runs.history import side_refs
+    from arc.runs.history.details import side_refs
 
     record = known.record
     last = timeline.last
@@ -128,7 +128,7 @@ def _run_document(known: KnownRun, timeline: Timeline, files: dict[int, int]) ->
     import msgspec
 
     from arc.base.json import encode
-    from arc.runs.history import next_command, side_refs
+    from arc.runs.history.details import next_command, side_refs
 
     record: JsonObject = msgspec.json.decode(encode(known.record))
     return {
@@ -144,7 +144,7 @@ def _run_document(known: KnownRun, timeline: Timeline, files: dict[int, int]) ->
 
 def _show_checkpoint(known: KnownRun, details: CheckpointDetails) -> None:
     from arc.base.paths import tilde
-    from arc.runs.states import frame_of
+    from arc.runs.history.states import frame_of
 
     entry, state = details.entry, details.state
     lines = [
@@ -219,12 +219,12 @@ def _checkpoint_document(known: KnownRun, details: CheckpointDetails) -> JsonObj
 def _show_value(known: KnownRun, details: CheckpointDetails, key: str) -> None:
     import msgspec
 
-    from arc.runs.states import frame_of, whole_value
+    from arc.runs.history.states import frame_of, whole_value
 
     frame = frame_of(details.state, details.entry.frame)
     values = frame.context_values if frame else details.state.context_values
     if key not in values:
-        from arc.runs.targets import closest
+        from arc.runs.history.targets import closest
 
         raise ContextKeyNotFound(f"the context of @{details.entry.ordinal} has no `{key}`", hints=closest(key, values))
     value = whole_value(known, details.entry, values[key])

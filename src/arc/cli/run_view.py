@@ -15,8 +15,8 @@ from arc.cli.width import wrap
 
 if TYPE_CHECKING:
     from arc.base.json import JsonObject
-    from arc.runs.lookup import KnownRun
-    from arc.runs.timeline import Timeline, TimelineEntry
+    from arc.runs.history.lookup import KnownRun
+    from arc.runs.history.timeline import Timeline, TimelineEntry
     from arc.workspace.protocol import Change
 
 STATUS_STYLES = {
@@ -40,7 +40,7 @@ _FIELD = 10
 
 def open_run(prefix: str) -> KnownRun:
     """The run that a command names: of this home, or by the refs of the repository around the working directory."""
-    from arc.runs.lookup import find_known
+    from arc.runs.history.lookup import find_known
 
     return find_known(options.world(), prefix, Path.cwd())
 

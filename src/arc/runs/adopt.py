@@ -22,7 +22,7 @@ from arc.base.redact import Redactor
 from arc.runs.artifacts import ArtifactStore, load, references
 from arc.runs.config import RunConfig
 from arc.runs.config_files import read_sources
-from arc.runs.lookup import KnownRun
+from arc.runs.history.lookup import KnownRun
 from arc.runs.missing import missing_commits
 from arc.runs.records import RUN_SCHEMA, CheckpointFile, RunRecord
 from arc.runs.redaction import stored_config
@@ -31,8 +31,8 @@ from arc.runs.start import load_workflow, make_redactor
 from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder
 from arc.runs.workspaces import HEADS, metadata_files, metadata_ref
 from arc.runs.world import StartRequest, World
+from arc.workflow.language.sources import FileSources
 from arc.workflow.model import Workflow
-from arc.workflow.sources import FileSources
 from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository

@@ -18,7 +18,7 @@ from arc.base.atomic import write_atomic
 from arc.base.clock import rfc3339
 from arc.base.errors import BusyError, RefusedError
 from arc.base.locks import Lease, Owner, process_start
-from arc.runs.lookup import KnownRun
+from arc.runs.history.lookup import KnownRun
 from arc.runs.records import ShownStatus
 from arc.runs.store import RunFolder, shown_status
 from arc.runs.world import World

@@ -19,12 +19,12 @@ from arc.runs.config_files import PROJECT_FILE, read_layer, read_sources
 from arc.runs.errors import ConfigError, SourceError
 from arc.runs.world import StartRequest
 from arc.workflow.check import Checked, check_without_inputs, check_workflow, read_to_look_at
-from arc.workflow.errors import WorkflowError
 from arc.workflow.handlers.registry import installed_types
+from arc.workflow.language.errors import WorkflowError
+from arc.workflow.language.resolve import ResolveInputs
+from arc.workflow.language.sources import FileSources
+from arc.workflow.language.text import decode_source
 from arc.workflow.model import Workflow
-from arc.workflow.resolve import ResolveInputs
-from arc.workflow.sources import FileSources
-from arc.workflow.text import decode_source
 from arc.workflow.values import Diagnostic, Position
 
 STDIN = "-"

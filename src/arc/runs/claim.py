@@ -13,7 +13,7 @@ from arc.runs.adopt import adopt_checkpoint, fork_from_file
 from arc.runs.agree import age
 from arc.runs.errors import RunNotFoundError
 from arc.runs.fork import ForkRequest, fork_run
-from arc.runs.lookup import find_known, open_known
+from arc.runs.history.lookup import find_known, open_known
 from arc.runs.records import CheckpointFile
 from arc.runs.restore import adopt_remote_refs, claim_folder, fill_from_refs, metadata_exists, register_folder
 from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, open_run_folder, parse_checkpoint

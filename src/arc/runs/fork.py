@@ -25,15 +25,15 @@ from arc.base.faults import declare_faults, fault
 from arc.base.json import JsonValue, decode, encode
 from arc.base.redact import Redactor
 from arc.runs.artifacts import ArtifactStore, map_values
-from arc.runs.history import read_timeline
-from arc.runs.lookup import KnownRun
+from arc.runs.history.details import read_timeline
+from arc.runs.history.lookup import KnownRun
+from arc.runs.history.states import branch_tip, map_block, open_branches, run_commit_at, state_at
+from arc.runs.history.targets import find_text
+from arc.runs.history.timeline import Timeline, TimelineEntry, list_refs, ref_target
 from arc.runs.records import CheckpointFile, Manifest, RunRecord
 from arc.runs.redaction import stored_config
 from arc.runs.refs import RunRefs
-from arc.runs.states import branch_tip, map_block, open_branches, run_commit_at, state_at
 from arc.runs.store import RunFolder, create_run_folder
-from arc.runs.targets import find_text
-from arc.runs.timeline import Timeline, TimelineEntry, list_refs, ref_target
 from arc.runs.world import World
 from arc.workflow.state import BranchState, FrameState
 from arc.workspace.git.metadata import MetadataBranch

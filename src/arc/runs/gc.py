@@ -22,11 +22,11 @@ import pygit2
 
 from arc.base.errors import ArcError, CorruptError, UsageError
 from arc.base.json import JsonObject
-from arc.runs.listing import FINISHED, RowStatus
-from arc.runs.lookup import KnownRun, open_known
+from arc.runs.history.listing import FINISHED, RowStatus
+from arc.runs.history.lookup import KnownRun, open_known
+from arc.runs.history.timeline import list_refs, ref_target
 from arc.runs.remove import folder_size, remove_corrupt, remove_run, uncommitted_work, unreadable_work
 from arc.runs.store import RunFolder, iterate_runs
-from arc.runs.timeline import list_refs, ref_target
 from arc.runs.world import World
 from arc.workspace.git.errors import PlanChangedError
 from arc.workspace.git.objects import tree_of

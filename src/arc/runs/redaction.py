@@ -16,7 +16,7 @@ from arc.base.json import JsonValue
 from arc.base.redact import MINIMUM_LENGTH, Redactor, names_a_secret
 from arc.runs.config import RunConfig
 from arc.runs.errors import MissingVariableError
-from arc.workflow.variables import input_variable
+from arc.workflow.language.variables import input_variable
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from arc.base.errors import RefusedError
 from arc.base.faults import declare_faults, fault
 from arc.base.git import Git
 from arc.base.locks import Lease
-from arc.runs.lookup import KnownRun, open_known
+from arc.runs.history.lookup import KnownRun, open_known
 from arc.runs.store import RunFolder
 from arc.runs.world import World
 from arc.workspace.git.refs import RefUpdate, transact

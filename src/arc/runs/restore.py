@@ -16,7 +16,7 @@ from arc.base.json import decode
 from arc.base.locks import Lease
 from arc.runs.artifacts import ArtifactStore
 from arc.runs.errors import LogsDirError, RunIncompleteError
-from arc.runs.lookup import record_from_refs
+from arc.runs.history.lookup import record_from_refs
 from arc.runs.records import Manifest
 from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, create_run_folder, open_run_folder, register_elsewhere
 from arc.runs.world import World

@@ -36,8 +36,8 @@ from arc.runs.threads import to_end
 from arc.runs.workspaces import RUN_VARIABLE
 from arc.runs.world import RunResult, World
 from arc.workflow.handlers.registry import HandlerRegistry
+from arc.workflow.language.sources import StoredSources
 from arc.workflow.model import Workflow
-from arc.workflow.sources import StoredSources
 from arc.workflow.state import RunState
 from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.repository import Repository

@@ -15,11 +15,11 @@ from arc.base.json import JsonObject, name_fields
 from arc.base.locks import Lease
 from arc.runs.errors import SupersededError
 from arc.runs.fork import Forked, ForkRequest, fork_at
-from arc.runs.history import read_timeline
-from arc.runs.lookup import KnownRun, open_known
-from arc.runs.states import run_commit_at
-from arc.runs.targets import find_text
-from arc.runs.timeline import TimelineEntry
+from arc.runs.history.details import read_timeline
+from arc.runs.history.lookup import KnownRun, open_known
+from arc.runs.history.states import run_commit_at
+from arc.runs.history.targets import find_text
+from arc.runs.history.timeline import TimelineEntry
 from arc.runs.world import World
 from arc.workspace.git.errors import PlanChangedError
 from arc.workspace.git.objects import Entry, compare_trees, tree_of

@@ -36,9 +36,9 @@ from arc.runs.workspaces import metadata_ref, open_workspace
 from arc.runs.world import RunResult, StartRequest, World
 from arc.workflow.check import read_workflow
 from arc.workflow.handlers.registry import HandlerRegistry, default_registry, load_user_handlers
+from arc.workflow.language.resolve import ResolveInputs
+from arc.workflow.language.sources import FileSources, SourceReader
 from arc.workflow.model import Workflow
-from arc.workflow.resolve import ResolveInputs
-from arc.workflow.sources import FileSources, SourceReader
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.snapshot import snapshot_dirty
 from arc.workspace.git.status import DirtyReport

@@ -17,8 +17,8 @@ from arc.runs.redaction import redacted
 from arc.runs.store import RunFolder, source_names
 from arc.sandbox.local import LocalSandboxes
 from arc.sandbox.protocol import SandboxProvider
+from arc.workflow.language.variables import environment_names
 from arc.workflow.model import Workflow
-from arc.workflow.variables import environment_names
 from arc.workspace.git.metadata import METADATA_PREFIX, MetadataBranch
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository

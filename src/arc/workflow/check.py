@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from arc.workflow.errors import WorkflowError
-from arc.workflow.lint import lint
+from arc.workflow.language.errors import WorkflowError
+from arc.workflow.language.parser import parse_dot
+from arc.workflow.language.resolve import ResolveInputs, resolve
+from arc.workflow.language.sources import SourceReader
+from arc.workflow.language.syntax import GraphSyntax
+from arc.workflow.lint.rules import lint
 from arc.workflow.model import Workflow
-from arc.workflow.parser import parse_dot
-from arc.workflow.resolve import ResolveInputs, resolve
-from arc.workflow.sources import SourceReader
-from arc.workflow.syntax import GraphSyntax
 from arc.workflow.values import Diagnostic, Position
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from arc.agent.protocol import ModelChoice
-from arc.workflow.conditions import Condition
+from arc.workflow.language.conditions import Condition
 from arc.workflow.values import Diagnostic, Position, Value
 
 Fidelity = Literal["full", "compact", "summary:high", "summary:medium", "summary:low", "truncate"]

@@ -30,11 +30,11 @@ from arc.workflow.engine.doors import (
     Services,
 )
 from arc.workflow.engine.run import run_workflow
+from arc.workflow.language.parser import parse_dot
+from arc.workflow.language.resolve import ResolveInputs, resolve
+from arc.workflow.language.sources import StoredSources
 from arc.workflow.model import Node, Workflow
 from arc.workflow.outcome import Failure, FailureClass, Outcome
-from arc.workflow.parser import parse_dot
-from arc.workflow.resolve import ResolveInputs, resolve
-from arc.workflow.sources import StoredSources
 from arc.workflow.state import FrameState, RunState
 from arc.workspace.protocol import BranchConflict, MergeInput, MergeReport, Workspace
 

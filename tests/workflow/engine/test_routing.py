@@ -221,7 +221,7 @@ def test_a_failed_exit_fails_the_run() -> None:
 
 
 def test_a_condition_that_takes_for_ever_ends_the_run_and_is_not_taken_for_false(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arc.workflow.conditions.bounded_search", partial(bounded_search, seconds=0.05))
+    monkeypatch.setattr("arc.workflow.language.conditions.bounded_search", partial(bounded_search, seconds=0.05))
     text = """
  a [shape=parallelogram, script="x"]
  b [shape=parallelogram, script="x"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from arc.base.json import JsonObject, JsonValue
-from arc.workflow.conditions import Facts
 from arc.workflow.engine.doors import NodeCall
 from arc.workflow.engine.event_names import CHILD_COMPLETED, CHILD_STARTED
 from arc.workflow.engine.frame import Block, Frame, WalkEnd, copy_object, differences, failed
@@ -20,6 +19,7 @@ from arc.workflow.engine.graph import Graph
 from arc.workflow.engine.reopen import reopen_failed
 from arc.workflow.engine.scope import Scope
 from arc.workflow.engine.walk import walk
+from arc.workflow.language.conditions import Facts
 from arc.workflow.model import Node, Workflow
 from arc.workflow.outcome import Failure, Outcome
 from arc.workflow.values import Duration, Value

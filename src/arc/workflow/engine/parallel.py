@@ -22,7 +22,6 @@ from dataclasses import dataclass, field, replace
 
 from arc.base.errors import ArcError
 from arc.base.json import JsonObject, JsonValue
-from arc.workflow.conditions import Facts
 from arc.workflow.engine.doors import NodeCall
 from arc.workflow.engine.event_names import BRANCH_COMPLETED, BRANCH_STARTED, PARALLEL_COMPLETED, PARALLEL_STARTED
 from arc.workflow.engine.fan_in import merge_results
@@ -33,6 +32,7 @@ from arc.workflow.engine.limits import visit_refusal
 from arc.workflow.engine.reopen import reopen_failed
 from arc.workflow.engine.scope import Scope, uninterrupted
 from arc.workflow.engine.walk import walk
+from arc.workflow.language.conditions import Facts
 from arc.workflow.model import Edge, Node
 from arc.workflow.outcome import Outcome
 from arc.workflow.state import BranchState, OpenBlock

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from arc.base.json import JsonValue
-from arc.workflow.conditions import Facts
 from arc.workflow.engine.graph import Graph
+from arc.workflow.language.conditions import Facts
 from arc.workflow.model import Edge, Node
 from arc.workflow.outcome import Outcome
 

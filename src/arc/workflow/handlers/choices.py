@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from arc.base.json import JsonValue
-from arc.workflow.conditions import Facts
 from arc.workflow.engine.doors import Choice
+from arc.workflow.language.conditions import Facts
 from arc.workflow.model import Edge, Node, Workflow
 
 _ACCELERATOR = re.compile(r"\s*(?:\[(?P<bracket>\w)\]\s*|(?P<paren>\w)\)\s+|(?P<dash>\w)\s+-\s+)(?=\S)")

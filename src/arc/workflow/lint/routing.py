@@ -7,11 +7,11 @@ from itertools import product
 
 from rapidfuzz import process
 
-from arc.workflow.conditions import AllOf, Comparison, Condition, Expression, Facts, Not, Truth
 from arc.workflow.handlers.choices import split_label
+from arc.workflow.language.conditions import AllOf, Comparison, Condition, Expression, Facts, Not, Truth
+from arc.workflow.language.syntax import EdgeSyntax
 from arc.workflow.lint.view import Finding, View, flag, text
 from arc.workflow.outcome import STATUS_WORDS
-from arc.workflow.syntax import EdgeSyntax
 
 _ENDINGS = ("success", "partial_success", "fail", "skipped")
 """The statuses with which a node can end (`retry` is used up before routing)."""

@@ -1,7 +1,7 @@
 """The registry of all rules, and `lint`, which runs those that look at a whole graph.
 
-Some findings need no look at the whole graph: the reader of a workflow (`arc.workflow.parser`, `arc.workflow.resolve`) reports them
-while it reads. They are listed here too, with `check` None, so that one table (and docs/lint.md) names every id a person can meet.
+Some findings need no look at the whole graph: the reader of a workflow (`arc.workflow.language`) reports them while it reads.
+They are listed here too, with `check` None, so that one table (and docs/lint.md) names every id a person can meet.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from arc.workflow.errors import WorkflowError
+from arc.workflow.language.errors import WorkflowError
+from arc.workflow.language.parser import parse_dot
+from arc.workflow.language.syntax import GraphSyntax
 from arc.workflow.lint import nodes, parallel, routing, structure, style
 from arc.workflow.lint.view import Finding, View
 from arc.workflow.model import Workflow
-from arc.workflow.parser import parse_dot
-from arc.workflow.syntax import GraphSyntax
 from arc.workflow.values import Diagnostic, Severity
 
 Check = Callable[[View], Iterator[Finding]]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz, process
 
-from arc.workflow.errors import WorkflowError
+from arc.workflow.language.errors import WorkflowError
+from arc.workflow.language.stylesheet import parse_stylesheet
 from arc.workflow.lint.view import Finding, View, pick, text
 from arc.workflow.model import NODE_TYPES
-from arc.workflow.stylesheet import parse_stylesheet
 from arc.workflow.values import Position
 
 FAMILIES: dict[str, tuple[str, ...]] = {

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from arc.workflow.attributes import SHAPES, TYPE_WORDS, WELL_KNOWN_IDS
-from arc.workflow.conditions import Condition, parse_condition
-from arc.workflow.errors import WorkflowError
+from arc.workflow.language.attributes import SHAPES, TYPE_WORDS, WELL_KNOWN_IDS
+from arc.workflow.language.conditions import Condition, parse_condition
+from arc.workflow.language.errors import WorkflowError
+from arc.workflow.language.syntax import EdgeSyntax, GraphSyntax, NodeSyntax
+from arc.workflow.language.text import SourceText, ValueLocator
 from arc.workflow.model import Workflow
-from arc.workflow.syntax import EdgeSyntax, GraphSyntax, NodeSyntax
-from arc.workflow.text import SourceText, ValueLocator
 from arc.workflow.values import Attribute, Position
 
 
@@ -152,7 +152,7 @@ RETRY_NAMES = ("retry_target", "fallback_retry_target")
 
 
 def canonical_type(node: NodeSyntax) -> str:
-    """The node's type from `type`, `shape` or its id (`arc.workflow.resolve` decides; this is for graphs that it could not read)."""
+    """The node's type from `type`, `shape` or its id (for graphs that `arc.workflow.language.resolve` could not read)."""
     word = text(node.attributes, "type")
     if word:
         return TYPE_WORDS.get(word, word)

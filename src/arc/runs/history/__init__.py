@@ -1,0 +1,1 @@
+"""What runs have done: looked up, listed, shown, compared; read only."""

@@ -1,0 +1,1 @@
+"""The workflow language: from DOT text to a typed workflow."""

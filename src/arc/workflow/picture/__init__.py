@@ -1,0 +1,1 @@
+"""Workflows as pictures: styled DOT, rendering, the terminal's outline."""
