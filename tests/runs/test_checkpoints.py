@@ -17,7 +17,7 @@ from arc.runs.redaction import storable
 from arc.runs.store import RunFolder, shown_status
 from arc.workflow.state import BranchState, FrameState, OpenBlock
 from tests.conftest import MakeRepo
-from tests.runs.helpers import Told, chain, folder_of, start, world_in
+from tests.runs.helpers import Told, chain, folder_of, resume, start, world_in
 from tests.runs.killing import Project, make_project
 
 SEED_FIELDS = (
@@ -61,6 +61,56 @@ def test_large_values_are_stored_once_and_referred_to(repo: MakeRepo, tmp_path: 
     assert len(os.listdir(folder.artifacts)) == 1
     names = project.git("ls-tree", "-r", "--name-only", f"refs/arc/{result.run_id}", "artifacts/").splitlines()
     assert names == [reference["$artifact"]]
+
+
+def test_an_outcome_names_the_files_that_git_saw_the_node_touch(repo: MakeRepo, tmp_path: Path) -> None:
+    many = "for n in $(seq 1001 1300); do echo $n > many-$n; done; rm old.txt; printf x > $(printf 'caf\\\\351')"
+    project = repo(
+        {"w.dot": chain(one="echo a > sub/a.txt; chmod +x keep.txt", two=many, three="true"), "old.txt": "", "keep.txt": "", "sub/b": ""}
+    )
+    result = start(project.path / "w.dot", world_in(tmp_path))
+    disk = json.loads(folder_of(result).checkpoint_file.read_text())["node_outcomes"]
+    assert (disk["one"]["files_touched"], disk["one"]["files_touched_count"]) == (["keep.txt", "sub/a.txt"], 2)
+    names = disk["two"]["files_touched"]
+    assert disk["two"]["files_touched_count"] == 302
+    assert names == ["caf\\xe9", *(f"many-{n}" for n in range(1001, 1200))], "in order, not more than 200, bytes that are not UTF-8 escaped"
+    assert (disk["three"]["files_touched"], disk["three"]["files_touched_count"]) == ([], 0)
+    commits = project.git("log", "--reverse", "--format=%(trailers:key=Arc-Checkpoint,valueonly,separator=)", f"HEAD..{result.run_branch}")
+    own = json.loads(project.git("show", f"{commits.split()[1]}:checkpoint.json"))["node_outcomes"]
+    assert own["one"]["files_touched"] == ["keep.txt", "sub/a.txt"], "already in the checkpoint of the node itself"
+
+
+def test_a_merge_and_the_nodes_of_branches_name_their_files(repo: MakeRepo, tmp_path: Path) -> None:
+    text = """digraph w { start [shape=Mdiamond]; exit [shape=Msquare]; fan [shape=component]; join [shape=tripleoctagon]
+      l [shape=parallelogram, script="echo l > left"]; r [shape=parallelogram, script="echo r > right"]
+      start -> fan; fan -> l -> join; fan -> r -> join; join -> exit }"""
+    result = start(repo({"w.dot": text}).path / "w.dot", world_in(tmp_path))
+    outcomes = json.loads(folder_of(result).checkpoint_file.read_text())["node_outcomes"]
+    assert {node: outcomes[node]["files_touched"] for node in ("l", "r", "join")} == {
+        "l": ["left"],
+        "r": ["right"],
+        "join": ["left", "right"],
+    }
+
+
+def test_a_name_that_is_a_secret_is_redacted_in_the_outcome(repo: MakeRepo, tmp_path: Path) -> None:
+    project = repo({"w.dot": chain(one="touch file-$DEPLOY_TOKEN")})
+    result = start(project.path / "w.dot", world_in(tmp_path, {"DEPLOY_TOKEN": "s3cr3t-value-of-it"}))
+    outcome = json.loads(project.git("show", f"refs/arc/{result.run_id}:checkpoint.json"))["node_outcomes"]["one"]
+    assert outcome["files_touched"] == ["file-«redacted:DEPLOY_TOKEN»"]
+
+
+def test_the_log_holds_the_notices_also_of_before_a_resume(repo: MakeRepo, tmp_path: Path) -> None:
+    project = repo({"w.dot": chain(one="git init -q nested && touch nested/f", two="test -f {go}".format(go=tmp_path / "go"))})
+    world = world_in(tmp_path)
+    result = start(project.path / "w.dot", world)
+    assert result.status == "fail"
+    first = json.loads(folder_of(result).checkpoint_file.read_text())["logs"]
+    assert any("nested" in line for line in first)
+    (tmp_path / "go").touch()
+    assert resume(world, result.run_id).status == "success"
+    stored = json.loads(project.git("show", f"refs/arc/{result.run_id}:checkpoint.json"))["logs"]
+    assert stored[: len(first)] == first
 
 
 @pytest.mark.parametrize("point", ["checkpoint.staged:2", "checkpoint.metadata:2", "git.refs.before:2"])

@@ -19,7 +19,7 @@ from arc.runs.events import read_events
 from arc.runs.missing import Needed, missing_commits, newest_whole
 from arc.runs.records import CheckpointFile, RunRecord
 from arc.runs.store import RunFolder, parse_checkpoint
-from arc.workflow.state import BranchState, FrameState, OpenBlock
+from arc.workflow.state import BranchState, FrameState, OpenBlock, frame_in
 from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.objects import tree_of
 from arc.workspace.git.repository import Repository
@@ -212,15 +212,6 @@ def branch_of(checkpoint: CheckpointFile) -> BranchState | None:
     """The innermost of `branches_to`; None if the checkpoint was taken on the run branch itself."""
     branches = branches_to(checkpoint)
     return branches[-1][1] if branches else None
-
-
-def frame_in(frame: FrameState, prefix: str) -> FrameState | None:
-    """The frame `prefix` inside a frame."""
-    if frame.prefix == prefix or frame.open_block is None:
-        return frame if frame.prefix == prefix else None
-    block = frame.open_block
-    inner = [block.child] if block.child is not None else [branch.frame for branch in block.branches]
-    return next((frame_in(one, prefix) for one in inner if prefix.startswith(one.prefix)), None)
 
 
 def commit_in(frame: FrameState, prefix: str) -> str | None:

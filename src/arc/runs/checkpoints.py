@@ -15,7 +15,7 @@ done by a cancellation.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -28,13 +28,15 @@ from arc.base.json import JsonObject, JsonValue, decode, encode
 from arc.base.redact import Redactor
 from arc.runs.artifacts import LIMIT, ArtifactStore, map_values, references
 from arc.runs.errors import CheckpointWriteError
-from arc.runs.events import notice
+from arc.runs.events import LOG_LIMIT, notice
 from arc.runs.records import CheckpointFile, CompletedRecord
 from arc.runs.redaction import storable
 from arc.runs.store import RunFolder
 from arc.runs.threads import to_end
 from arc.workflow.engine.doors import CheckpointReceipt, Completed, Event, EventSink
-from arc.workflow.state import FrameState, RunState
+from arc.workflow.state import FrameState, RunState, change_frame
+from arc.workspace.git.branch_worktree import Staged
+from arc.workspace.git.coverage import show
 from arc.workspace.git.metadata import MetadataBranch
 from arc.workspace.git.refs import transact
 from arc.workspace.git.repository import Repository
@@ -68,13 +70,24 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Touched:
+    """The paths in which a checkpoint differs from the one before it: names (not more than an outcome holds), and how many there are."""
+
+    names: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
 class Committed:
-    """What steps 2 and 3 made: run commit and metadata commit, the tree of the former and the commit before it."""
+    """What steps 2 and 3 made: run commit and metadata commit, the tree of the former and the commit before it; the state as committed
+    (without the run commit); the paths that changed."""
 
     commit: str
     metadata: str
     tree: str
     parent: str
+    root: FrameState
+    touched: Touched
 
 
 class CheckpointWriter:
@@ -89,8 +102,9 @@ class CheckpointWriter:
         events: EventSink,
         repository: Repository | None,
         committed: frozenset[str] = frozenset(),
+        logs: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
-        """`committed` are names of artifacts that the metadata branch has already."""
+        """`committed` are names of artifacts that the metadata branch has already; `logs` gives what the run has told so far."""
         self._folder = folder
         self._clock = clock
         self._redactor = redactor
@@ -99,6 +113,7 @@ class CheckpointWriter:
         self._metadata = None if repository is None else MetadataBranch(repository, folder.run_id)
         self._artifacts = ArtifactStore(folder.artifacts)
         self._committed = set(committed)
+        self._logs = logs
         self._kept: dict[bytes, JsonValue] = {}
 
     async def save(self, state: RunState, completed: Completed) -> CheckpointReceipt:
@@ -119,12 +134,15 @@ class CheckpointWriter:
                 return CheckpointReceipt(None)
             self.resave(stored, record, committed)
         self.tell(record, committed)
-        return CheckpointReceipt(committed.commit if committed else None)
+        if committed is None:
+            return CheckpointReceipt(None)
+        return CheckpointReceipt(committed.commit, committed.touched.names, committed.touched.count)
 
     def tell(self, record: CompletedRecord, committed: Committed | None) -> None:
         """Emit `checkpoint.saved`."""
         commit, metadata = (committed.commit, committed.metadata) if committed else (None, None)
-        properties: JsonObject = {"commit": commit, "metadata": metadata, "status": record.status}
+        files = committed.touched.count if committed else None
+        properties: JsonObject = {"commit": commit, "metadata": metadata, "status": record.status, "files": files}
         self._events.emit(Event("checkpoint.saved", record.path, record.ordinal, properties))
         fault("checkpoint.told")
 
@@ -152,7 +170,8 @@ class CheckpointWriter:
         assert self._metadata is not None
         staged = workspace.stage()
         fault("checkpoint.staged")
-        root = place_commit(stored.file.to_state().root, record.frame, None)
+        touched = self._touched(staged)
+        root = note_files(place_commit(stored.file.to_state().root, record.frame, None), record, touched)
         file = with_root(stored.file, root, git_tree_sha=staged.tree, git_parent_sha=staged.parent, git_error=None)
         new = stored.artifacts - self._committed
         update = self._metadata.prepare(self._metadata_files(file, new), f"checkpoint {record.ordinal}: {record.path} ({record.status})")
@@ -161,7 +180,11 @@ class CheckpointWriter:
         commit = workspace.checkpoint(staged, message, [update])
         self._committed |= new
         fault("checkpoint.refs")
-        return Committed(commit, update.new or "", staged.tree, staged.parent)
+        return Committed(commit, update.new or "", staged.tree, staged.parent, root, touched)
+
+    def _touched(self, staged: Staged) -> Touched:
+        names = tuple(self._redactor.text(show(path)) for path in staged.paths)
+        return Touched(names, staged.changes)
 
     def finish(self, state: RunState) -> None:
         """Write the final status: checkpoint.json on the disk, then on the metadata branch alone (no files have changed).
@@ -204,7 +227,11 @@ class CheckpointWriter:
         """The state as it is stored: secrets replaced, large values moved to artifacts (written here)."""
         root = map_values(state.root, self._keep)
         file = CheckpointFile.from_state(
-            replace(state, root=root), run_id=self._folder.run_id, timestamp=rfc3339(self._clock.now()), completed=record
+            replace(state, root=root),
+            run_id=self._folder.run_id,
+            timestamp=rfc3339(self._clock.now()),
+            completed=record,
+            logs=self._logs()[-LOG_LIMIT:],
         )
         plain = storable(msgspec.to_builtins(file), self._redactor)
         return Stored(decode(msgspec.json.encode(plain), CheckpointFile, self._folder.checkpoint_file), references(root))
@@ -230,7 +257,7 @@ class CheckpointWriter:
 
     def resave(self, stored: Stored, record: CompletedRecord, committed: Committed) -> None:
         """Step 4. Its failure loses nothing: the commit is there, and a resume finds it."""
-        root = place_commit(stored.file.to_state().root, record.frame, committed.commit)
+        root = place_commit(committed.root, record.frame, committed.commit)
         file = with_root(stored.file, root, git_tree_sha=committed.tree, git_parent_sha=committed.parent, git_error=None)
         try:
             self._folder.write_checkpoint(encode(file))
@@ -271,6 +298,19 @@ def place_commit(frame: FrameState, prefix: str, commit: str | None) -> FrameSta
     return replace(frame, open_block=replace(block, branches=branches))
 
 
+def note_files(frame: FrameState, record: CompletedRecord, touched: Touched) -> FrameState:
+    """The frame with the files that its completed node touched in that node's outcome (if a `loop_restart` has left one)."""
+
+    def change(one: FrameState) -> FrameState:
+        outcome = one.node_outcomes.get(record.node)
+        if outcome is None:
+            return one
+        outcome = replace(outcome, files_touched=touched.names, files_touched_count=touched.count)
+        return replace(one, node_outcomes={**one.node_outcomes, record.node: outcome})
+
+    return change_frame(frame, record.frame, change)
+
+
 def count_completed(frame: FrameState) -> int:
     """Completed nodes of a frame and of all frames open inside it."""
     block = frame.open_block
@@ -281,8 +321,14 @@ def count_completed(frame: FrameState) -> int:
 
 
 def with_root(file: CheckpointFile, root: FrameState, **changes: str | None) -> CheckpointFile:
-    """The document with the commits of another version of its root frame, and further fields changed."""
-    return replace(file, git_commit_sha=root.git_commit_sha, open_block=root.open_block, **changes)  # type: ignore[arg-type]
+    """The document with the commits and outcomes of another version of its root frame, and further fields changed."""
+    return replace(
+        file,
+        git_commit_sha=root.git_commit_sha,
+        node_outcomes=root.node_outcomes,
+        open_block=root.open_block,
+        **changes,  # type: ignore[arg-type]
+    )
 
 
 def _cause(error: BaseException) -> str:

@@ -7,6 +7,7 @@ Names and properties are listed in docs/events.md.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,9 @@ from arc.runs.world import EventObserver
 
 if TYPE_CHECKING:
     from arc.workflow.engine.doors import Event
+
+LOG_LIMIT = 100
+"""Lines that `logs` of a checkpoint holds: the last ones."""
 
 TORN = "log.torn"
 """Name of the record that `read_events` gives for a line that is not an event (a crash tore it, or something else wrote there)."""
@@ -53,6 +57,7 @@ class EventLog:
         self._lost = 0
         self.notices: list[str] = []
         """What this process has told by `run.notice`, in order."""
+        self._logs: deque[str] = deque(maxlen=LOG_LIMIT)
         self._log = AppendLog(path)
         if self._log.torn:
             self.emit(notice("warning", "events.torn", f"the last line of `{path.name}` was torn by a crash; it is kept as it is"))
@@ -77,13 +82,20 @@ class EventLog:
             "properties": self._redactor.json(event.properties),
         }
         if event.name == "run.notice" and isinstance(line["properties"], dict):
-            self.notices.append(str(line["properties"].get("message", "")))
+            message = str(line["properties"].get("message", ""))
+            self.notices.append(message)
+            self._logs.append(f"{line['ts']} {line['properties'].get('level', 'info')}: {message}")
         try:
             self._log.append(encode_line(line))
         except OSError:
             self._lost += 1
         if self._observer is not None:
             self._observer(line)
+
+    def logs(self) -> tuple[str, ...]:
+        """The last notices of this process as lines of a log, `TIME LEVEL: MESSAGE`: a checkpoint carries them to other clones."""
+        with self._lock:
+            return tuple(self._logs)
 
     def close(self) -> None:
         """Flush to the disk and close. Idempotent."""

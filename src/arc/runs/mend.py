@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from arc.base.errors import ArcError
 from arc.base.faults import declare_faults, fault
-from arc.runs.agree import Standing, branches_to, commit_in, frame_in, highest_ordinal
+from arc.runs.agree import Standing, branches_to, commit_in, highest_ordinal
 from arc.runs.artifacts import references
 from arc.runs.checkpoints import GIT_FAILURES, CheckpointWriter, Stored, place_commit, with_root
 from arc.runs.live import LiveRun
 from arc.runs.missing import make_missing_refs
 from arc.runs.records import CheckpointFile
 from arc.runs.workspaces import Opened, open_workspace, sandboxes
+from arc.workflow.state import frame_in
 from arc.workspace.git.branches import branch_path
 from arc.workspace.git.workspace import GitWorkspace
 from arc.workspace.notices import Notice
@@ -89,7 +90,7 @@ def _finish_cycle(
         return checkpoint
     writer.resave(stored, record, committed)
     writer.tell(record, committed)
-    root = place_commit(checkpoint.to_state().root, record.frame, committed.commit)
+    root = place_commit(committed.root, record.frame, committed.commit)
     if standing.mixed:
         message = (
             f"Git had failed after node `{record.path}`: its files could not be told from the half-done edits of what ran after it; "

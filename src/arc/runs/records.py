@@ -132,7 +132,9 @@ class CheckpointFile:
     git_error: str | None = None
 
     @classmethod
-    def from_state(cls, state: RunState, *, run_id: str, timestamp: str, completed: CompletedRecord | None) -> CheckpointFile:
+    def from_state(
+        cls, state: RunState, *, run_id: str, timestamp: str, completed: CompletedRecord | None, logs: tuple[str, ...] = ()
+    ) -> CheckpointFile:
         root = state.root
         return cls(
             schema=CHECKPOINT_SCHEMA,
@@ -144,7 +146,7 @@ class CheckpointFile:
             node_retries=root.node_retries,
             node_outcomes=root.node_outcomes,
             context_values=root.context_values,
-            logs=(),
+            logs=logs,
             git_commit_sha=root.git_commit_sha,
             loop_failure_signatures=root.loop_failure_signatures,
             restart_failure_signatures=root.restart_failure_signatures,

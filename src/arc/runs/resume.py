@@ -197,6 +197,7 @@ def _tell_other_workflow(live: LiveRun, target: ResumeTarget) -> None:
 
 def _open(live: LiveRun, read: Read) -> Prepared:
     """Mend what a crash left and bring the files to the state."""
+    earlier = read.standing.checkpoint.logs if read.standing.checkpoint is not None else ()
     writer = CheckpointWriter(
         live.folder,
         clock=live.world.clock,
@@ -204,6 +205,7 @@ def _open(live: LiveRun, read: Read) -> Prepared:
         events=live.events,
         repository=live.repository,
         committed=read.committed,
+        logs=lambda: (*earlier, *live.events.logs()),
     )
     opened, checkpoint = mend(live, read.standing, writer)
     live.update(resumed=live.record.resumed + 1)

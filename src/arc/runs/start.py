@@ -210,7 +210,9 @@ def _create(decided: Decided, world: World) -> Prepared:
             live.update(status="fail", failure=redactor.text(error.message))
         live.close()
         raise
-    writer = CheckpointWriter(folder, clock=world.clock, redactor=redactor, events=live.events, repository=live.repository)
+    writer = CheckpointWriter(
+        folder, clock=world.clock, redactor=redactor, events=live.events, repository=live.repository, logs=live.events.logs
+    )
     return Prepared(live, opened, writer, decided.backends, decided.handlers)
 
 

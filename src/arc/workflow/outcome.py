@@ -35,7 +35,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one execution of a node (after its retries)."""
+    """The result of one execution of a node (after its retries).
+
+    `files_touched` are the paths in which the node's checkpoint differs from the one before it on the same branch, as Git sees them: from
+    the top of the worktree, sorted, the first 200 (they are in every later checkpoint too); `files_touched_count` is how many there are.
+    They are set by the checkpoint, whatever a handler says; without Git they stay what the handler said.
+    """
 
     status: Status
     preferred_label: str | None = None
@@ -45,6 +50,7 @@ class Outcome:
     failure: Failure | None = None
     usage: Usage | None = None
     files_touched: tuple[str, ...] = ()
+    files_touched_count: int = 0
     jump_to_node: str | None = None
     duration_ms: int = 0
 

@@ -9,7 +9,8 @@ A frame's `prefix` makes node paths unique: the root's is `""`, a branch of node
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from arc.base.json import JsonObject
@@ -93,3 +94,26 @@ class RunState:
     status: RunStatus = "running"
     failure: str | None = None
     elapsed_ms: int = 0
+
+
+def frame_in(frame: FrameState, prefix: str) -> FrameState | None:
+    """The frame `prefix` inside a frame (or that one itself); None if it is not open."""
+    block = frame.open_block
+    if frame.prefix == prefix or block is None:
+        return frame if frame.prefix == prefix else None
+    inner = [block.child] if block.child is not None else [branch.frame for branch in block.branches]
+    return next((frame_in(one, prefix) for one in inner if prefix.startswith(one.prefix)), None)
+
+
+def change_frame(frame: FrameState, prefix: str, change: Callable[[FrameState], FrameState]) -> FrameState:
+    """The frame with `change` applied to the frame `prefix` inside it (nothing is changed if that is not open)."""
+    block = frame.open_block
+    if frame.prefix == prefix or block is None:
+        return change(frame) if frame.prefix == prefix else frame
+
+    def inside(one: FrameState) -> FrameState:
+        return change_frame(one, prefix, change) if prefix.startswith(one.prefix) else one
+
+    branches = tuple(replace(branch, frame=inside(branch.frame)) for branch in block.branches)
+    child = inside(block.child) if block.child is not None else None
+    return replace(frame, open_block=replace(block, branches=branches, child=child))

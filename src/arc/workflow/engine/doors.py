@@ -76,9 +76,12 @@ class Completed:
 
 @dataclass(frozen=True)
 class CheckpointReceipt:
-    """The commit that now holds the files (None: no Git, or the commit failed; a notice has said why)."""
+    """The commit that now holds the files (None: no Git, or the commit failed; a notice has said why), and what changed in it: names (not
+    more than an outcome holds) and number of the paths."""
 
     commit: str | None
+    files_touched: tuple[str, ...] = ()
+    files_touched_count: int = 0
 
 
 class Checkpoints(Protocol):

@@ -217,6 +217,12 @@ class Frame:
         self.fresh, self.again = True, False
         self._describe_position(node, execution)
 
+    def note_files(self, node_id: str, touched: tuple[str, ...], count: int) -> None:
+        """After the checkpoint: what it found changed in the files belongs to the node's outcome (if a `loop_restart` has left one)."""
+        outcome = self.outcomes.get(node_id)
+        if outcome is not None:
+            self.outcomes[node_id] = replace(outcome, files_touched=touched, files_touched_count=count)
+
     def keep_failed_block(self) -> None:
         """After the next position is known: if the walk ended at a block that failed, the state keeps the block, so that a resume can go on
         inside it; what its branches completed is then counted when it ends for good."""

@@ -110,6 +110,8 @@ class Scope:
         except Exception as error:
             self.broken = error
             raise StateNotKept(error) from error
+        if receipt.commit is not None:
+            frame.note_files(node.id, receipt.files_touched, receipt.files_touched_count)
         holder: Frame | None = frame
         while holder is not None and holder.workspace is frame.workspace:  # a child works on its host's files
             holder.commit = receipt.commit if receipt.commit is not None else holder.commit

@@ -67,12 +67,14 @@ class Scene:
 
 @dataclass(frozen=True)
 class Staged:
-    """A captured state, ready to be committed. `parent` is the last checkpoint; `moved_head`: what the node did to HEAD."""
+    """A captured state, ready to be committed. `parent` is the last checkpoint; `moved_head`: what the node did to HEAD; `changes`: how
+    many paths differ from `parent`, `paths` the first of them."""
 
     tree: str
     parent: str
     moved_head: str | None
     changes: int
+    paths: tuple[bytes, ...] = ()
     nested: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -146,7 +148,7 @@ class BranchWorktree:
         self._gaps = captured.gaps
         if new_gaps:
             self.notices(gap_notice(new_gaps))
-        return Staged(captured.tree, self.tip, report.sentence, captured.changes, captured.nested, captured.gaps)
+        return Staged(captured.tree, self.tip, report.sentence, captured.changes, captured.paths, captured.nested, captured.gaps)
 
     def checkpoint(self, staged: Staged, message: str, updates: Sequence[RefUpdate]) -> str:
         """Commit a staged state on top of the last checkpoint (and of branches merged since) and move all refs in one transaction.

@@ -9,6 +9,7 @@ Where the files could be hashed in this process, the tree does not depend on the
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from arc.workspace.plan import Gap
 
 MANY_CHANGES = 2_000
 """Above this many changed paths git hashes them (it then costs less than doing it here)."""
+NAMED_PATHS = 200
+"""So many of the differing paths are named: they end up in the outcome of the node, and so in every later checkpoint."""
 WRITE_BACK_EVERY = 16
 SPECIAL = "a pipe, socket or device cannot be stored"
 
@@ -46,10 +49,12 @@ declare_faults(
 
 @dataclass(frozen=True)
 class Captured:
-    """A captured state: its tree, how many paths differ from the base, nested repositories found, what could not be captured."""
+    """A captured state: its tree, how many paths differ from the base, the first `NAMED_PATHS` of them, nested repositories found, what
+    could not be captured."""
 
     tree: str
     changes: int
+    paths: tuple[bytes, ...] = ()
     nested: tuple[str, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -95,7 +100,7 @@ class Stager:
             elif changed:
                 self.index.update_beside(changed)
             fault("git.stage.indexed")
-            tree, count = self._tree_from(base, edits) if edits is not None else self._tree(base)
+            tree, edits = self._tree_from(base, edits) if edits is not None else self._tree(base)
         except GitError as error:
             raise StageError(f"the files in `{self._top}` could not be captured: {error.message}", details=error.details) from error
         except pygit2.GitError as error:
@@ -104,7 +109,8 @@ class Stager:
         nested = self._coverage.nested_above(self._top, changed, self.index.git_links())
         self._tell_filters(changed)
         self._last = None if gaps else (tree, self.index.ignore_rules())
-        return Captured(tree, count, nested, tuple(Gap(path, reason) for path, reason in sorted(gaps.items())))
+        paths = tuple(heapq.nsmallest(NAMED_PATHS, edits))
+        return Captured(tree, len(edits), paths, nested, tuple(Gap(path, reason) for path, reason in sorted(gaps.items())))
 
     def settle(self, base: str) -> None:
         """Wait until the private index is in step with the last capture (or made anew from `base`, if that failed)."""
@@ -220,12 +226,12 @@ class Stager:
             return None  # a new submodule
         return hash_files(self._repository, self._top, changed)
 
-    def _tree_from(self, base: str, edits: Edits) -> tuple[str, int]:
+    def _tree_from(self, base: str, edits: Edits) -> tuple[str, Edits]:
         base_tree = tree_of(self._repository, base)
-        return edit_tree(self._repository, base_tree, edits) if edits else base_tree, len(edits)
+        return edit_tree(self._repository, base_tree, edits) if edits else base_tree, edits
 
-    def _tree(self, base: str) -> tuple[str, int]:
-        """The tree of the private index, made from the base's tree and the entries that differ."""
+    def _tree(self, base: str) -> tuple[str, Edits]:
+        """The tree of the private index, made from the base's tree and the entries that differ (these are returned too)."""
         base_tree = tree_of(self._repository, base)
         edits = index_changes(self.index, base_tree)
         if any(entry is not None and entry.mode != GITLINK and entry.id not in self._repository.pygit2 for entry in edits.values()):
@@ -237,7 +243,7 @@ class Stager:
         for path, entry in edits.items():
             if entry is not None and entry.mode == GITLINK:
                 self.index.note_link(path)
-        return edit_tree(self._repository, base_tree, edits) if edits else base_tree, len(edits)
+        return self._tree_from(base, edits)
 
     def _tell_filters(self, changed: Sequence[bytes]) -> None:
         """Say once of each filter that it is asked for and not defined."""
