@@ -37,6 +37,18 @@ def test_which_policy_holds(attributes: str, graph: str, attempts: int, first_de
     assert (policy.attempts, policy.first_delay) == (attempts, first_delay)
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_each_named_policy_is_executed(name: str) -> None:
+    bench = Bench(workflow(f"a [retry_policy={name}]; start -> a -> exit"), {"a": fail("busy", "transient_infra")})
+    assert bench.run().status == "fail"
+    waits = bench.told("node.retrying")
+    assert bench.executed.count("a") == PRESETS[name].attempts == len(waits) + 1
+    for number, told in enumerate(waits):
+        nominal = PRESETS[name].first_delay * PRESETS[name].factor ** number * 1000
+        assert isinstance(told["delay_ms"], int)
+        assert nominal * 0.5 - 1 <= told["delay_ms"] <= nominal * 1.5
+
+
 def test_waits_grow_by_the_factor_within_the_jitter_and_stop_at_a_minute() -> None:
     for policy in PRESETS.values():
         for attempt in range(1, 200):

@@ -37,13 +37,15 @@ class Verdict:
 def judge(policy: JoinPolicy, errors: ErrorPolicy, statuses: Sequence[BranchStatus]) -> Verdict | None:
     """The block's verdict, None while it is open. Branches still waiting or running after a verdict are to be cancelled."""
     succeeded = sum(status in ("success", "partial_success") for status in statuses)
-    lost = sum(status in ("fail", "canceled") for status in statuses)
+    failed = sum(status == "fail" for status in statuses)
+    lost = failed + sum(status == "canceled" for status in statuses)
     pending = len(statuses) - succeeded - lost
-    if errors == "fail_fast" and lost:
-        return Verdict("fail", f"{lost} of {len(statuses)} branches failed (`error_policy=fail_fast`)")
     needed = _needed(policy, len(statuses) - lost if errors == "ignore" else len(statuses))
     if succeeded >= needed and (policy.kind != "wait_all" or not pending):
         return Verdict("success")
+    # After the successes: branches that were cancelled because there were enough of them are no failures.
+    if errors == "fail_fast" and failed:
+        return Verdict("fail", f"{failed} of {len(statuses)} branches failed (`error_policy=fail_fast`)")
     if pending:
         return None
     if policy.kind == "wait_all" and succeeded:
