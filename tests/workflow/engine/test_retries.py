@@ -37,12 +37,12 @@ def test_which_policy_holds(attributes: str, graph: str, attempts: int, first_de
     assert (policy.attempts, policy.first_delay) == (attempts, first_delay)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_each_named_policy_is_executed(name: str) -> None:
+@pytest.mark.parametrize(("name", "policy"), PRESETS.items())
+def test_each_named_policy_is_executed(name: str, policy: RetryPolicy) -> None:
     bench = Bench(workflow(f"a [retry_policy={name}]; start -> a -> exit"), {"a": fail("busy", "transient_infra")})
     assert bench.run().status == "fail"
     waits = bench.told("node.retrying")
-    assert bench.executed.count("a") == PRESETS[name].attempts == len(waits) + 1
+    assert bench.executed.count("a") == policy.attempts == len(waits) + 1
     for number, told in enumerate(waits):
         nominal = PRESETS[name].first_delay * PRESETS[name].factor ** number * 1000
         assert isinstance(told["delay_ms"], int)
