@@ -258,7 +258,8 @@ def check_agreement(project: Project) -> None:
     sequences = [event["sequence"] for event in events]
     assert sequences == sorted(sequences)
     assert not folder.worktree.exists(), "everything was committed, so the worktree goes"
-    assert repo.git("worktree", "list", "--porcelain").count("worktree ") == 1
+    listed = repo.git("worktree", "list", "--porcelain")
+    assert listed.count("worktree ") == 1, listed
     assert repo.git("for-each-ref", "refs/heads/arc/branch") == "", "all branches are merged: the fan-in has them as parents"
 
 

@@ -62,6 +62,18 @@ def test_killed_in_the_middle_of_a_node_inside(project: Project, node: str) -> N
     resume_and_check(project, before)
 
 
+@pytest.mark.parametrize("number", [2, 4, 6])
+def test_killed_while_git_registers_the_worktree_of_a_branch(project: Project, number: int) -> None:
+    """`git worktree add` begins with a detached HEAD and dies with arc (its output is a closed pipe): only the place names the branch."""
+    before = Checkout.of(project.repo)
+    assert project.drive("start", extra={"ARC_FAULT": f"git.worktree.added:{number}"}).killed
+    half = [admin for admin in (project.repo.path / ".git" / "worktrees").iterdir() if not (admin / "index").exists()]
+    assert half
+    for admin in half:
+        (admin / "HEAD").write_text(project.repo.git("rev-parse", "main") + "\n")
+    resume_and_check(project, before)
+
+
 @pytest.mark.parametrize("number", [1, 3, 9, 16, 17, 18])
 def test_a_clone_with_the_two_refs_goes_on(project: Project, tmp_path: Path, number: int) -> None:
     """Commits of branches that were not joined are not in the two refs: the block runs again, from a state whose files are all here."""

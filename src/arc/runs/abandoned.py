@@ -16,6 +16,7 @@ from arc.runs.store import RunFolder
 from arc.runs.workspaces import HEADS, never_filled, sandboxes
 from arc.sandbox.local import LocalSandboxes
 from arc.workflow.state import FrameState, RunState
+from arc.workspace.git.branches import ref_of_path
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.workspace import GitWorkspace
@@ -78,9 +79,12 @@ def _abandoned(live: LiveRun, state: RunState | None, repository: Repository) ->
     known = open_block_ordinals(state)
     found = []
     for registration in registrations(repository.common_dir):
-        if registration.ref is None or registration.path is None or not _is_abandoned(registration.ref, live.run_id, known):
+        if registration.path is None:
             continue
-        if never_filled(registration.path) or repository.ref(registration.ref) is None:
+        ref = ref_of_path(live.run_id, live.folder.path, registration.path) or registration.ref
+        if ref is None or not _is_abandoned(ref, live.run_id, known):
+            continue
+        if never_filled(registration.path) or repository.ref(ref) is None:
             remove_worktree(repository, Worktree(registration.path, registration.admin))
             continue
         found.append(
@@ -88,7 +92,7 @@ def _abandoned(live: LiveRun, state: RunState | None, repository: Repository) ->
                 repository,
                 run_id=live.run_id,
                 path=registration.path,
-                ref=registration.ref,
+                ref=ref,
                 subdirectory=live.record.subdirectory,
                 exclude_globs=live.config.checkpoint.exclude_globs,
                 sandboxes=sandboxes(live),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -28,3 +29,16 @@ def branch_ref(run_id: str, ordinal: int, node_id: str, key: str) -> str:
 def branch_path(home: Path, ordinal: int, node_id: str, key: str) -> Path:
     """Folder of its worktree."""
     return home / "branches" / f"{ordinal}-{safe_name(node_id)}" / safe_name(key) / "worktree"
+
+
+def ref_of_path(run_id: str, home: Path, path: Path) -> str | None:
+    """The Git branch whose worktree lies at `path`, None if that is no branch's place in the run folder `home` (nested blocks included).
+
+    The place tells it also where HEAD does not: git registers a worktree detached before it puts it on its branch, and a node may have
+    moved HEAD.
+    """
+    parts = Path(os.path.realpath(path)).parts
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(home)) or len(parts) < 4:
+        return None
+    folder, block, key, name = parts[-4:]
+    return f"refs/heads/arc/branch/{run_id}/{block}/{key}" if (folder, name) == ("branches", "worktree") else None
