@@ -113,6 +113,22 @@ def test_the_log_holds_the_notices_also_of_before_a_resume(repo: MakeRepo, tmp_p
     assert stored[: len(first)] == first
 
 
+def test_the_commit_of_a_node_that_moved_head_says_what_it_did(repo: MakeRepo, tmp_path: Path) -> None:
+    project = repo(
+        {"w.dot": chain(own="git -c user.name=n -c user.email=e commit -q --allow-empty -m mine", back="git checkout -q --detach main")}
+    )
+    result = start(project.path / "w.dot", world_in(tmp_path))
+    branch = result.run_branch
+    body = project.git("log", "-1", "--format=%b", f"{branch}~2").splitlines()
+    assert body[:2] == ["The node made commits of its own on the run branch; this commit is on top of the last checkpoint.", ""]
+    assert body[2] == f"Arc-Run: {result.run_id}"
+    assert project.git("log", "-1", "--format=%b", f"{branch}~1").startswith("The node detached HEAD")
+    assert project.git("log", "-1", "--format=%b", str(branch)).startswith("Arc-Run: ")
+    for commit in (branch, f"{branch}~1", f"{branch}~2"):
+        parsed = project.git("log", "-1", "--format=%(trailers:only,unfold)", str(commit)).splitlines()
+        assert [line.split(":")[0] for line in parsed if line] == ["Arc-Run", "Arc-Completed", "Arc-Checkpoint"]
+
+
 @pytest.mark.parametrize("point", ["checkpoint.staged:2", "checkpoint.metadata:2", "git.refs.before:2"])
 def test_git_failing_in_any_step_is_told_and_the_next_checkpoint_has_it_all(repo: MakeRepo, tmp_path: Path, point: str) -> None:
     project = make_project(repo, tmp_path)

@@ -176,7 +176,8 @@ class CheckpointWriter:
         new = stored.artifacts - self._committed
         update = self._metadata.prepare(self._metadata_files(file, new), f"checkpoint {record.ordinal}: {record.path} ({record.status})")
         fault("checkpoint.metadata")
-        message = format_message(self._folder.run_id, record.path, record.status, count_completed(root), update.new)
+        did = None if staged.moved_head is None else self._redactor.text(staged.moved_head)
+        message = format_message(self._folder.run_id, record.path, record.status, count_completed(root), update.new, did)
         commit = workspace.checkpoint(staged, message, [update])
         self._committed |= new
         fault("checkpoint.refs")

@@ -1,4 +1,5 @@
-"""The message of a run commit: subject, blank line, three trailers and nothing after them, so that git itself can parse them."""
+"""The message of a run commit: subject, blank line, three trailers and nothing after them, so that git itself can parse them. Where a node
+moved HEAD, a paragraph before the trailers says so."""
 
 from __future__ import annotations
 
@@ -20,9 +21,12 @@ class RunCommit:
     checkpoint: str | None
 
 
-def format_message(run_id: str, node_id: str, status: str, completed: int, checkpoint: str | None) -> str:
-    """The message for the commit after `node_id`; line breaks in a node's name become spaces."""
-    lines = [f"arc({run_id}): {' '.join(node_id.split())} ({status})", "", f"Arc-Run: {run_id}", f"Arc-Completed: {completed}"]
+def format_message(run_id: str, node_id: str, status: str, completed: int, checkpoint: str | None, did: str | None = None) -> str:
+    """The message for the commit after `node_id`; line breaks in a node's name become spaces. `did`: what the node did to HEAD."""
+    lines = [f"arc({run_id}): {' '.join(node_id.split())} ({status})", ""]
+    if did is not None:
+        lines += [f"The node {' '.join(did.split())}; this commit is on top of the last checkpoint.", ""]
+    lines += [f"Arc-Run: {run_id}", f"Arc-Completed: {completed}"]
     if checkpoint is not None:
         lines.append(f"Arc-Checkpoint: {checkpoint}")
     return "\n".join(lines) + "\n"
