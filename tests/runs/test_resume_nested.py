@@ -62,7 +62,7 @@ def test_killed_in_the_middle_of_a_node_inside(project: Project, node: str) -> N
     resume_and_check(project, before)
 
 
-@pytest.mark.parametrize("number", [2, 4, 6])
+@pytest.mark.parametrize("number", [1, 2, 4, 6])
 def test_killed_while_git_registers_the_worktree_of_a_branch(project: Project, number: int) -> None:
     """`git worktree add` begins with a detached HEAD and dies with arc (its output is a closed pipe): only the place names the branch."""
     before = Checkout.of(project.repo)
