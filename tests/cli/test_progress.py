@@ -49,6 +49,19 @@ def test_a_parallel_branch_does_not_take_the_commit_of_its_sibling(screen: Scree
     assert all(line.startswith("  ✓") for line in screen.lines)
 
 
+def test_a_conflict_is_told_once_with_paths_and_ref_whole(screen: Screen) -> None:
+    progress = Progress(live=False)
+    ref = "refs/heads/arc/branch/01M8Q314QK4SB6ZPE21PNM4NZN/3-" + "fan-of-a-long-name" * 6 + "/right"
+    tell(progress, "node.started", "join", 7)
+    tell(progress, "fan_in.conflict", "join", 7, branch="right", paths=["a.txt", "src/b.txt"], ref=ref)
+    tell(progress, "node.failed", "join", 7, duration_ms=100, message=f"merge conflict: branch `right` (kept at `{ref}`) in `a.txt`")
+    tell(progress, "checkpoint.saved", "join", 7, git_commit_sha="0123456789")
+    assert screen.lines == [
+        "✗ join                     0.1s  failed: merge conflict  0123456",
+        f"  conflict with right in a.txt, src/b.txt; its work is in {ref}",
+    ]
+
+
 def test_failures_and_retries_say_why(screen: Screen) -> None:
     progress = Progress(live=False)
     tell(progress, "node.started", "test", 1)

@@ -336,3 +336,23 @@ def test_a_bug_leaves_a_report_and_ends_with_70(arc: Arc, tmp_path: Path) -> Non
     assert str(report) in ran.stderr
     assert "1 / 0" in report.read_text()
     assert "Traceback" in arc("--debug", "run", "start", "x.dot", env={"PYTHONPATH": str(tmp_path)}).stderr
+
+
+def test_neither_the_report_of_a_bug_nor_its_message_holds_a_secret(arc: Arc, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import arc.cli.validate as v\n"
+        "def command(files: list[str], inputs: v.Inputs = None):\n    raise ValueError(f'{inputs} sesame-open')\n"
+        "v.command = command\n"
+    )
+    words = ["x.dot", "-i", "token=first-secret", "--input=api_key=pin", "-ipassword=third-secret", "-i", "colour=green"]
+    ran = arc("validate", *words, env={"PYTHONPATH": str(tmp_path), "DOOR_SECRET": "sesame-open"})
+    assert ran.status == 70
+    (report,) = (Path(os.environ["ARC_HOME"]) / "reports").iterdir()
+    text = report.read_text()
+    assert (
+        "command: arc validate x.dot -i token=«redacted:token» --input=api_key=«redacted:api_key» -ipassword=«redacted:password» "
+        "-i colour=green\n"
+    ) in text
+    for secret in ("first-secret", "third-secret", "sesame-open"):
+        assert secret not in text + ran.stderr
+    assert "«redacted:DOOR_SECRET»" in ran.stderr

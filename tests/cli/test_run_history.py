@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
 import pytest
 
+from arc.base.locks import Lease
 from arc.runs.history.lookup import open_known
 from arc.runs.store import iterate_runs
 from tests.conftest import Arc, MakeRepo, Ran, Repo
@@ -63,6 +65,47 @@ def test_list_names_what_is_corrupt_and_goes_on(made: MadeRun, inside: Arc) -> N
     assert len(ran.stdout.splitlines()) == 3
     assert "01ZZZ" in ran.stdout
     assert "killed while it was being created" in ran.stderr
+
+
+def test_a_run_of_a_newer_arc_is_not_called_damaged(made: MadeRun, inside: Arc) -> None:
+    newer = made.world.runs / "01ZZZ"
+    newer.mkdir()
+    (newer / "run.json").write_text('{"schema": 99}')
+    listed = inside.inside("run", "list").ok().stderr
+    shown = refused(inside.inside("run", "show", "01ZZZ"), 1)
+    planned = inside.inside("run", "gc", "01ZZZ", "--plan").ok().stderr
+    for text in (listed, shown, planned):
+        assert "written by a newer arc" in text
+        assert "discard" not in text
+    assert "hint: use the newer arc for what it wrote; nothing there is damaged" in listed
+    assert "hint: use the newer arc for what it wrote; nothing there is damaged" in planned
+    (row, _) = inside.inside("run", "list", "--json").ok().json()["runs"]
+    assert (row["run_id"], row["newer"]) == ("01ZZZ", True)
+
+
+def test_a_manifest_of_a_newer_arc_is_said_to_be_that(made: MadeRun, tmp_path: Path) -> None:
+    repo = made.repo
+    blob = repo.git("hash-object", "-w", "--stdin", input=b'{"schema": 99}')
+    tree = repo.git("mktree", input=f"100644 blob {blob}\tmanifest.json\n".encode())
+    repo.git("update-ref", f"refs/arc/{made.run_id}", repo.git("commit-tree", "-m", "x", tree))
+    elsewhere = Arc(repo.path)
+    for command in (("show",), ("resume",), ("fork",)):
+        words = ["run", *command, made.run_id, *(["@last"] if command == ("fork",) else [])]
+        ran = elsewhere(*words, env={"ARC_HOME": str(tmp_path / "other-home")})
+        assert "written by a newer arc: it has schema 99" in refused(ran, 1)
+
+
+def test_without_a_run_the_one_that_was_meant_is_named(made: MadeRun, inside: Arc) -> None:
+    text = refused(inside.inside("run", "resume"), 2).splitlines()
+    assert text[0] == "error: which run is to go on? RUN is missing"
+    assert re.fullmatch(rf"hint: arc run resume {made.run_id[:8]}  \(made, interrupted \d+[smhd] ago\)", text[2]), text
+    assert text[3] == "hint: `arc run resume --help` shows how to use it"
+    assert "which run is to be answered? RUN is missing" in refused(inside.inside("run", "answer"), 2)
+    made.folder.questions.mkdir(exist_ok=True)
+    (made.folder.questions / "1.json").write_text("{}")
+    with Lease.acquire(made.folder.lease_file, what="run", clock=made.world.clock):
+        assert f"hint: arc run answer {made.run_id[:8]}  (made, waiting" in refused(inside.inside("run", "answer"), 2)
+        assert "hint: arc run resume 01" not in refused(inside.inside("run", "resume"), 2)
 
 
 def test_an_unknown_status_is_a_usage_error(inside: Arc) -> None:

@@ -91,11 +91,21 @@ def test_json_is_one_document_with_everything(arc: Arc) -> None:
             "line": 5,
             "column": 11,
             "source_line": "  rankdir=XX",
+            "source_column": 11,
             "expected": ["TB", "LR", "BT", "RL"],
             "hint": "",
         }
     ]
     assert (ran.stderr, ran.status) == ("", 1)
+
+
+def test_of_a_long_line_json_has_the_part_around_the_column(arc: Arc) -> None:
+    write(arc, "long.dot", f'digraph g {{ start [shape=Mdiamond, note="{"x" * 9000}"] start -> }}')
+    (finding,) = arc.inside("validate", "--json", "long.dot").json()["files"][0]["diagnostics"]
+    shown, column = finding["source_line"], finding["source_column"]
+    assert len(shown) <= 122
+    assert (shown[0], shown[column - 1 :]) == ("…", "}")
+    assert finding["column"] > 9000
 
 
 def test_stdin_is_a_file_too(arc: Arc) -> None:

@@ -14,10 +14,11 @@ from arc.runs.fork import ForkRequest, fork_run
 from arc.runs.gc import GcRequest, collect, parse_age, plan_gc
 from arc.runs.history.lookup import open_known
 from arc.runs.rewind import rewind_run
-from arc.runs.store import create_run_folder, find_run
+from arc.runs.store import create_run_folder, find_run, open_run_folder, own_names
 from arc.workspace.git.errors import PlanChangedError
 from arc.workspace.git.refs import RefUpdate, transact
 from tests.conftest import MakeRepo, Repo
+from tests.runs.helpers import start, world_in
 from tests.runs.made import MadeRun, make_world
 
 
@@ -169,6 +170,17 @@ def test_a_corrupt_run_goes_by_name_when_asked_and_with_nothing_that_may_be_work
     assert made.folder.run_file.exists()
 
 
+def test_a_run_of_a_newer_arc_stays_also_when_asked_by_name(made: MadeRun) -> None:
+    newer = create_run_folder(made.world, made.world.ids.run_id())
+    newer.run_file.write_bytes(b'{"schema": 99}')
+    request = GcRequest(runs=(newer,), discard_corrupt=True)
+    (item,) = plan_gc(made.world, request).items
+    assert (item.newer, item.refused) == (True, (item.reason,))
+    assert "written by a newer arc" in item.reason
+    assert collect(made.world, request).deleted == ()
+    assert newer.run_file.exists()
+
+
 def test_a_corrupt_run_that_a_process_works_on_stays(made: MadeRun) -> None:
     broken = create_run_folder(made.world, made.world.ids.run_id())
     with Lease.acquire(broken.lease_file, what="run", clock=made.world.clock):
@@ -216,6 +228,25 @@ def test_in_a_folder_of_the_persons_own_only_arcs_files_go(repo: MakeRepo, tmp_p
     assert done.left == (str(elsewhere / "mine.txt"),)
     assert [path.name for path in elsewhere.iterdir()] == ["mine.txt"]
     assert list(made.world.runs.iterdir()) == []
+
+
+EVERYTHING = """digraph g { start [shape=Mdiamond] exit [shape=Msquare]
+  fan [shape=component] a [shape=parallelogram, script="echo a > a"] b [shape=parallelogram, script="echo b > b"] join [shape=tripleoctagon]
+  ask [shape=hexagon] start -> fan  fan -> a -> join  fan -> b -> join  join -> ask  ask -> exit [label="go"] }"""
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_all_that_a_real_run_leaves_in_a_folder_elsewhere_is_arcs_own(repo: MakeRepo, tmp_path: Path, dry: bool) -> None:
+    project = repo({"run.toml": 'graph = "w.dot"\n[setup]\ncommands = ["true"]\n', "w.dot": EVERYTHING, ".gitignore": "logs\n"})
+    world = world_in(tmp_path)
+    logs = project.path / "logs"
+    start(project.path / "run.toml", world, logs_dir=logs, auto_approve=True, dry_run=dry)
+    left = {path.name for path in logs.iterdir()}
+    assert {".gitignore", "run.json", "scratch" if dry else "setup.json"} <= left
+    assert left <= own_names()
+    known = open_known(open_run_folder(next(world.runs.iterdir())))
+    done = collect(world, GcRequest(runs=(known,), discard_unmerged=True))
+    assert (done.deleted, done.left, logs.exists(), list(world.runs.iterdir())) == ((known.run_id,), (), False, [])
 
 
 @pytest.mark.parametrize(("text", "age"), [("30d", timedelta(days=30)), ("12h", timedelta(hours=12)), ("2w", timedelta(weeks=2))])

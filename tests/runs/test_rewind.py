@@ -9,7 +9,7 @@ import pytest
 from arc.base.errors import ExitStatus
 from arc.base.locks import Lease, LeaseHeldError
 from arc.runs.errors import SupersededError
-from arc.runs.fork import ForkRequest
+from arc.runs.fork import ForkRequest, ForkWithoutFilesError
 from arc.runs.history.lookup import open_known
 from arc.runs.rewind import plan_rewind, rewind_document, rewind_run
 from arc.workspace.git.errors import PlanChangedError
@@ -49,6 +49,16 @@ def test_a_confirmed_plan_is_applied_and_a_changed_one_is_refused(made: MadeRun)
     assert made.folder.read_record().superseded_by is None
     assert [path.name for path in made.world.runs.iterdir()] == [made.run_id]
     rewind_run(made.known, ForkRequest("plan"), made.world, confirm=plan_rewind(made.known, "plan").digest)
+
+
+def test_without_git_the_plan_is_refused_like_the_rewind(repo: MakeRepo, tmp_path: Path) -> None:
+    made = MadeRun(make_world(tmp_path / "home"), repo(), git=False).sample()
+    with pytest.raises(ForkWithoutFilesError) as planned:
+        plan_rewind(made.known, "@last")
+    with pytest.raises(ForkWithoutFilesError) as rewound:
+        rewind_run(made.known, ForkRequest("@last"), made.world)
+    assert planned.value.message == rewound.value.message
+    assert plan_rewind(made.known, "@last", state_only=True).files.steps == ()
 
 
 def test_a_live_source_is_refused_by_name(made: MadeRun) -> None:

@@ -27,6 +27,7 @@ from arc.cli.findings import finding_document, finding_lines, near, nearby
 if TYPE_CHECKING:
     from typer import TyperException
 
+    from arc.base.redact import Redactor
     from arc.workflow.values import Diagnostic
 
 
@@ -132,6 +133,11 @@ def show_usage(error: TyperException, arguments: Sequence[str]) -> int:
     hints = [f"did you mean {suggestion}?"] if suggestion else []
     hints.append(f"`{path} --help` shows how to use it")
     text = " ".join(message.replace("'", "`").split())
+    if type(error).__name__ == "MissingParameter" and getattr(getattr(error, "param", None), "name", "") == "run":
+        from arc.cli.which_run import WANTED, meant
+
+        if path in WANTED:
+            text, hints = WANTED[path][0], [*meant(path), *hints]
     for pattern, plain in _PLAINER:
         text = pattern.sub(plain, text)
     return show_error(UsageError(text[:1].lower() + text[1:], hints=tuple(hints)), arguments)
@@ -164,11 +170,12 @@ def show_bug(error: BaseException, arguments: Sequence[str]) -> int:
     """Write a report of an unexpected exception and name it in one line; the traceback itself only with `--debug`."""
     import traceback
 
-    text = "".join(traceback.format_exception(error))
-    report = _write_report(text, arguments)
+    redactor, words = _without_secrets(arguments)
+    text = redactor.text("".join(traceback.format_exception(error)))
+    report = _write_report(text, redactor.text(" ".join(words)))
     where = f"a report is in `{report}`" if report else "the report could not be written; `--debug` shows it"
     bug = ArcError(
-        f"arc met a bug: {type(error).__name__}: {error}".rstrip(": "),
+        redactor.text(f"arc met a bug: {type(error).__name__}: {error}".rstrip(": ")),
         details=(where,),
         hints=("run it again with `--debug` to see the traceback",),
     )
@@ -188,20 +195,39 @@ def _inner(error: ArcError) -> dict[str, object]:
     return inner
 
 
-def _write_report(text: str, arguments: Sequence[str]) -> Path | None:
-    """The report: versions, the command's words without values that could be secrets, the traceback without locals."""
+def _without_secrets(arguments: Sequence[str]) -> tuple[Redactor, list[str]]:
+    """What knows the secrets of the environment and of the command line's `KEY=VALUE`, and the words without the latter, however short."""
+    from arc.base.redact import Redactor, names_a_secret
+
+    found: dict[str, str] = {}
+    words = []
+    for word in arguments:
+        head, equals, value = word.partition("=")
+        if head.startswith("--") and "=" in value:  # --input=KEY=VALUE
+            option, (head, equals, value) = f"{head}=", value.partition("=")
+        elif head.startswith("-i") and len(head) > 2:  # -iKEY=VALUE
+            option, head = "-i", head[2:]
+        else:
+            option = ""
+        if equals and names_a_secret(head.lstrip("-")):
+            found[head] = value
+            word = f"{option}{head}=«redacted:{head}»"
+        words.append(word)
+    return Redactor.from_environment({**found, **os.environ}), words
+
+
+def _write_report(text: str, words: str) -> Path | None:
+    """The report: versions, the command's words, the traceback without locals; both texts come redacted."""
     import platform
     from datetime import UTC, datetime
 
     folder = Path(os.environ.get("ARC_HOME") or Path.home() / ".arc") / "reports"
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    words = " ".join(word if not word.startswith("-") or "=" not in word else word.split("=", 1)[0] + "=…" for word in arguments)
+    about = f"arc {arc.__version__}, Python {platform.python_version()}, {platform.platform()}"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"{moment}-{os.getpid()}.txt"
-        path.write_text(
-            f"arc {arc.__version__}, Python {platform.python_version()}, {platform.platform()}\ncommand: arc {words}\n\n{text}", "utf-8"
-        )
+        path.write_text(f"{about}\ncommand: arc {words}\n\n{text}", "utf-8", errors="backslashreplace")
     except OSError:
         return None
     return path

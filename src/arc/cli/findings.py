@@ -53,6 +53,9 @@ def finding_lines(finding: Diagnostic, *, kind: bool = False, stream: TextIO | N
 
 def finding_document(finding: Diagnostic) -> JsonObject:
     """A finding as `--json` prints it (docs/json.md)."""
+    from arc.workflow.language.errors import around
+
+    line, before = around(finding.source_line, finding.position.column)
     return {
         "rule": finding.rule,
         "severity": finding.severity,
@@ -60,7 +63,8 @@ def finding_document(finding: Diagnostic) -> JsonObject:
         "file": finding.position.file,
         "line": finding.position.line,
         "column": finding.position.column,
-        "source_line": finding.source_line,
+        "source_line": line,
+        "source_column": before + 1 if line else 0,
         "expected": list(finding.expected),
         "hint": finding.hint,
     }

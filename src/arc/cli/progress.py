@@ -67,6 +67,8 @@ class Progress:
     """The run whose events are seen."""
     _running: dict[int, _Running] = field(default_factory=dict)
     _held: dict[int, _Held] = field(default_factory=dict)
+    _conflicts: dict[int, list[str]] = field(default_factory=dict)
+    """By the fan-in's ordinal: what is told below its line when it has failed."""
     _live: Live | None = None
     _timer: threading.Timer | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -208,7 +210,11 @@ class Progress:
 
     def _node_failed(self, event: _Event) -> None:
         self._node_ended(event)
-        self._hold(event, node_line("✗", "red", event.node, f"{event.duration()} failed: {event.text('message') or event.text('reason')}"))
+        conflicts = self._conflicts.pop(event.ordinal or 0, [])
+        why = "merge conflict" if conflicts else event.text("message") or event.text("reason")
+        self._hold(event, node_line("✗", "red", event.node, f"{event.duration()} failed: {why}"))
+        for text in conflicts:
+            self._hold(event, text)
 
     def _node_retrying(self, event: _Event) -> None:
         delay = event.number("delay_ms") / 1000
@@ -248,10 +254,10 @@ class Progress:
 
     def _fan_in_conflict(self, event: _Event) -> None:
         paths = event.properties.get("paths")
-        listed = ", ".join(str(path) for path in paths) if isinstance(paths, list) else ""
-        self._print(
-            node_line("✗", "red", event.node, f"conflict with {event.text('branch')} in {listed}; its work is in {event.text('ref')}")
-        )
+        listed = ", ".join(ui.visible(str(path), newlines=False) for path in paths) if isinstance(paths, list) else ""
+        indent = "  " * (depth(event.node) + 1)
+        text = f"{indent}conflict with {event.text('branch')} in {listed}; its work is in {event.text('ref', limit=1000)}"
+        self._conflicts.setdefault(event.ordinal or 0, []).append(text)
 
     def _child_started(self, event: _Event) -> None:
         self._release_before(event)

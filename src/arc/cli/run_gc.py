@@ -144,7 +144,9 @@ def _show(planned: GcPlan) -> None:
         for name in item.lost:
             ui.warn(f"{item.run_id}: the commits of `{name}` are reachable from nowhere else and go for good")
     ui.note(ui.style(f"plan {planned.digest}", "dim"))
-    corrupt = [item.run_id for item in planned.items if item.status == "corrupt" and item.refused == (item.reason,)]
+    if any(item.newer for item in planned.items):
+        ui.hint("use the newer arc for what it wrote; nothing there is damaged")
+    corrupt = [i.run_id for i in planned.items if i.status == "corrupt" and not i.newer and i.refused == (i.reason,)]
     if corrupt:
         ui.hint(f"to remove what cannot be read: `arc run gc {corrupt[0]} --discard-corrupt`")
     unmerged = [item.run_id for item in planned.items if any(reason.startswith("commits reachable") for reason in item.refused)]

@@ -74,7 +74,9 @@ def command(status: Status = None, here: Here = False, all: All = False) -> None
     for row in rows:
         if row.problem:
             ui.warn(f"run {row.run_id}: {row.problem}")
-    corrupt = next((row.run_id for row in rows if row.problem and row.logs_dir), None)
+    if any(row.newer for row in rows):
+        ui.hint("use the newer arc for what it wrote; nothing there is damaged")
+    corrupt = next((row.run_id for row in rows if row.problem and row.logs_dir and not row.newer), None)
     if corrupt is not None:
         ui.hint(f"to remove what is left of it: `arc run gc {corrupt} --discard-corrupt`")
 

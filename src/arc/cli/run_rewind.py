@@ -50,7 +50,7 @@ def command(
 
     known = open_run(run)
     with ui.working(f"planning the rewind of run {known.run_id}"):
-        planned = plan_rewind(known, target)
+        planned = plan_rewind(known, target, state_only=state_only)
     if plan and ui.state.json:
         ui.json(rewind_document(planned))
         return None

@@ -22,7 +22,7 @@ from pathlib import Path
 from arc.base.clock import rfc3339
 from arc.base.errors import RefusedError
 from arc.base.faults import declare_faults, fault
-from arc.base.json import JsonValue, decode, encode
+from arc.base.json import JsonValue, encode
 from arc.base.redact import Redactor
 from arc.runs.artifacts import ArtifactStore, map_values
 from arc.runs.history.details import read_timeline
@@ -33,7 +33,7 @@ from arc.runs.history.timeline import Timeline, TimelineEntry, list_refs, ref_ta
 from arc.runs.records import CheckpointFile, Manifest, RunRecord
 from arc.runs.redaction import stored_config
 from arc.runs.refs import RunRefs
-from arc.runs.store import RunFolder, create_run_folder
+from arc.runs.store import RunFolder, create_run_folder, parse_manifest
 from arc.runs.world import World
 from arc.workflow.state import BranchState, FrameState
 from arc.workspace.git.metadata import MetadataBranch
@@ -95,7 +95,7 @@ def fork_run(source: KnownRun, request: ForkRequest, world: World) -> Forked:
 
 def fork_at(source: KnownRun, timeline: Timeline, entry: TimelineEntry, request: ForkRequest, world: World) -> Forked:
     """`fork_run` with the timeline read and the target found."""
-    commit = _files_commit(source, timeline, entry, request)
+    commit = files_commit(source, timeline, entry, state_only=request.state_only)
     run_id = world.ids.run_id()
     refs = RunRefs.of(run_id, source.record.base_sha, source.record.snapshot_sha)
     now = rfc3339(world.clock.now())
@@ -126,18 +126,18 @@ def fork_at(source: KnownRun, timeline: Timeline, entry: TimelineEntry, request:
     )
 
 
-def _files_commit(source: KnownRun, timeline: Timeline, entry: TimelineEntry, request: ForkRequest) -> str | None:
-    """Where the fork's run branch starts; None for a fork of the state alone."""
+def files_commit(source: KnownRun, timeline: Timeline, entry: TimelineEntry, *, state_only: bool) -> str | None:
+    """Where the fork's run branch starts; None for a fork of the state alone. Raises `ForkWithoutFilesError`."""
     if source.record.mode == "dry_run":
         return None
     commit = run_commit_at(source, timeline, entry) if entry.ordinal == 0 or entry.commit is not None else None
-    if commit is None and not request.state_only:
+    if commit is None and not state_only:
         why = "it has no Git checkpoints" if source.repository is None else "its commit failed"
         raise ForkWithoutFilesError(
             f"the files of run {source.run_id} at @{entry.ordinal} cannot be brought back: {why}; nothing was changed",
             hints=(f"arc run fork {source.run_id} @{entry.ordinal} --state-only",),
         )
-    return None if request.state_only else commit
+    return None if state_only else commit
 
 
 def _renamed(state: CheckpointFile, old: str, new: str, *, timestamp: str) -> CheckpointFile:
@@ -215,7 +215,7 @@ def _fill_from_git(folder: RunFolder, source: KnownRun) -> None:
 
 
 def _manifest(branch: MetadataBranch, commit: str | None) -> Manifest:
-    return decode(branch.read("manifest.json", commit) or b"", Manifest, f"{commit or branch.ref}:manifest.json")
+    return parse_manifest(branch.read("manifest.json", commit) or b"", f"{commit or branch.ref}:manifest.json")
 
 
 def _copy_artifacts(folder: RunFolder, source: KnownRun, entry: TimelineEntry) -> None:

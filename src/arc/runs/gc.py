@@ -22,6 +22,7 @@ import pygit2
 
 from arc.base.errors import ArcError, CorruptError, UsageError
 from arc.base.json import JsonObject
+from arc.runs.errors import NewerSchemaError
 from arc.runs.history.listing import FINISHED, RowStatus
 from arc.runs.history.lookup import KnownRun, open_known
 from arc.runs.history.timeline import list_refs, ref_target
@@ -67,6 +68,8 @@ class GcItem:
     worktree: str | None = None
     refused: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    newer: bool = False
+    """It is not damaged: a newer arc wrote it, so this one leaves it alone."""
 
     def key(self) -> str:
         """What the digest covers: everything but the size (a log may grow by a line of a reader)."""
@@ -212,18 +215,20 @@ def _is_merged(run: KnownRun) -> bool:
 
 def _corrupt_item(folder: RunFolder, request: GcRequest) -> GcItem:
     """A folder without a readable `run.json`: what it is cannot be known, so it goes only by name, and never with what may be work."""
+    newer = False
     try:
         folder.read_record()
         why = "it cannot be read"
     except CorruptError as error:
         why = error.message
-    refused = [] if request.discard_corrupt else [why]
+        newer = isinstance(error, NewerSchemaError)
+    refused = [] if request.discard_corrupt and not newer else [why]
     owner = folder.holder()
     if owner is not None:
         refused.append(f"{owner} works on it")
     if request.discard_corrupt and (work := unreadable_work(folder)):
         refused.append(work)
-    return GcItem(folder.run_id, "corrupt", why, str(folder.path), folder_size(folder.path), refused=tuple(refused))
+    return GcItem(folder.run_id, "corrupt", why, str(folder.path), folder_size(folder.path), refused=tuple(refused), newer=newer)
 
 
 def _item(run: KnownRun, request: GcRequest, going: set[str], survivors: dict[Path, set[str]]) -> GcItem:

@@ -11,7 +11,7 @@ from arc.base.faults import declare_faults, fault
 from arc.base.git import Git
 from arc.base.locks import Lease
 from arc.runs.history.lookup import KnownRun, open_known
-from arc.runs.store import RunFolder
+from arc.runs.store import RunFolder, own_names
 from arc.runs.world import World
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.worktree import Worktree, registrations, remove_worktree
@@ -23,28 +23,6 @@ declare_faults(
         "gc.files": "the collected run's folder has only run.json left",
     }
 )
-
-OWN_FILES = frozenset(
-    {
-        "run.json",
-        "graph.dot",
-        "sources",
-        "checkpoint.json",
-        "events.jsonl",
-        "nodes",
-        "artifacts",
-        "questions",
-        "worktree",
-        "branches",
-        "lease",
-        "cancel",
-        "location.json",
-        ".gitignore",
-        "setup",
-        "hooks",
-    }
-)
-"""What arc makes in a run folder. In a folder given by `--logs-dir` nothing else is deleted."""
 
 
 class UncommittedWorkError(RefusedError):
@@ -80,7 +58,7 @@ def uncommitted_work(run: KnownRun) -> str:
 
 def unreadable_work(folder: RunFolder) -> str:
     """Why a folder whose run cannot be read may hold work of somebody, in words; empty if it does not."""
-    for place in (folder.worktree, folder.path / "branches"):
+    for place in (folder.worktree, folder.branches):
         if place.is_dir() and any(place.iterdir()):
             return f"`{place}` may hold work that no commit has: look, and remove it yourself"
     return ""
@@ -136,15 +114,18 @@ def _worktree(run: KnownRun) -> Worktree | None:
 
 
 def _remove_folder(world: World, folder: RunFolder) -> tuple[str, ...]:
-    """Everything but `run.json` first, so that a crash leaves a run that can be named and collected again."""
+    """Everything but `run.json` first, so that a crash leaves a run that can be named and collected again.
+
+    In a folder given by `--logs-dir`, what arc did not make is left.
+    """
     home = world.runs / folder.run_id
-    own = folder.path == home
+    at_home, own = folder.path == home, own_names()
     last = ("run.json", "lease", "location.json")
     left = []
     for entry in sorted(folder.path.iterdir()) if folder.path.is_dir() else ():
         if entry.name in last:
             continue
-        if not own and entry.name not in OWN_FILES and not entry.name.endswith(".arc-tmp"):
+        if not at_home and entry.name not in own and not entry.name.endswith(".arc-tmp"):
             left.append(str(entry))
             continue
         if entry.is_dir() and not entry.is_symlink():
@@ -156,7 +137,7 @@ def _remove_folder(world: World, folder: RunFolder) -> tuple[str, ...]:
         (folder.path / name).unlink(missing_ok=True)
     if not left and folder.path.is_dir():
         folder.path.rmdir()
-    if not own:
+    if not at_home:
         (home / "location.json").unlink(missing_ok=True)
         shutil.rmtree(home)
     return tuple(left)

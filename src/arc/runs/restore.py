@@ -12,13 +12,11 @@ from pathlib import Path
 from arc.base.clock import rfc3339
 from arc.base.errors import CorruptError
 from arc.base.faults import declare_faults, fault
-from arc.base.json import decode
 from arc.base.locks import Lease
 from arc.runs.artifacts import ArtifactStore
 from arc.runs.errors import LogsDirError, RunIncompleteError
 from arc.runs.history.lookup import record_from_refs
-from arc.runs.records import Manifest
-from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, create_run_folder, open_run_folder, register_elsewhere
+from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, create_run_folder, open_run_folder, parse_manifest, register_elsewhere
 from arc.runs.world import World
 from arc.workspace.git.metadata import METADATA_PREFIX, MetadataBranch
 from arc.workspace.git.refs import RefUpdate, transact
@@ -65,7 +63,7 @@ def fill_from_refs(folder: RunFolder, repository: Repository, world: World, dire
             hints=(f"git fetch REMOTE refs/heads/{RUN_BRANCH_PREFIX}{run_id}:refs/heads/{RUN_BRANCH_PREFIX}{run_id}",),
         )
     record = record_from_refs(repository, run_id)
-    manifest = decode(metadata.read("manifest.json") or b"", Manifest, f"{metadata.ref}:manifest.json")
+    manifest = parse_manifest(metadata.read("manifest.json") or b"", f"{metadata.ref}:manifest.json")
     graph = metadata.read("graph.dot")
     if graph is None:
         raise RunIncompleteError(f"`{metadata.ref}` holds no `graph.dot`")

@@ -14,7 +14,7 @@ from arc.base.faults import declare_faults, fault
 from arc.base.json import JsonObject, name_fields
 from arc.base.locks import Lease
 from arc.runs.errors import SupersededError
-from arc.runs.fork import Forked, ForkRequest, fork_at
+from arc.runs.fork import Forked, ForkRequest, files_commit, fork_at
 from arc.runs.history.details import read_timeline
 from arc.runs.history.lookup import KnownRun, open_known
 from arc.runs.history.states import run_commit_at
@@ -55,8 +55,11 @@ class Rewound:
     plan: RewindPlan
 
 
-def plan_rewind(source: KnownRun, target: str) -> RewindPlan:
-    """What `rewind_run` would do now. Raises as `fork_run`; `SupersededError` if another run has taken its place already."""
+def plan_rewind(source: KnownRun, target: str, *, state_only: bool = False) -> RewindPlan:
+    """What `rewind_run` would do now, with `state_only` as in `ForkRequest`.
+
+    Raises as `fork_run`; `SupersededError` if another run has taken its place already.
+    """
     source.need_folder("a rewind")
     if source.record.superseded_by is not None:
         raise SupersededError(
@@ -65,6 +68,7 @@ def plan_rewind(source: KnownRun, target: str) -> RewindPlan:
         )
     timeline = read_timeline(source)
     entry = find_text(timeline, target)
+    files_commit(source, timeline, entry, state_only=state_only)
     taken = timeline.entries
     place = next((index for index, one in enumerate(taken) if one.ordinal == entry.ordinal), -1)
     commit = run_commit_at(source, timeline, entry)
@@ -86,7 +90,7 @@ def rewind_run(source: KnownRun, request: ForkRequest, world: World, *, confirm:
     folder = source.need_folder("a rewind")
     with Lease.acquire(folder.lease_file, what=f"run {source.run_id}", clock=world.clock):
         current = open_known(folder)
-        plan = plan_rewind(current, request.target)
+        plan = plan_rewind(current, request.target, state_only=request.state_only)
         if confirm is not None and confirm != plan.digest:
             raise PlanChangedError(
                 f"the plan for a rewind of run {source.run_id} is {plan.digest} now, not {confirm}; nothing was changed",

@@ -24,12 +24,10 @@ declare_faults(
     }
 )
 
-_MARKER = "setup.json"
-
 
 def setup_needed(live: LiveRun, *, fresh: bool) -> bool:
     """Whether setup commands must run: some are configured, and they have not all ended in this worktree."""
-    marker = live.folder.path / _MARKER
+    marker = live.folder.setup_file
     if fresh:
         marker.unlink(missing_ok=True)
     return bool(live.config.setup.commands) and live.record.mode != "dry_run" and not marker.exists()
@@ -66,5 +64,5 @@ async def run_setup(live: LiveRun, workspace: Workspace) -> None:
                 )
     finally:
         log.close()
-    write_atomic(live.folder.path / _MARKER, encode({"schema": 1, "commands": len(live.config.setup.commands)}))
+    write_atomic(live.folder.setup_file, encode({"schema": 1, "commands": len(live.config.setup.commands)}))
     fault("setup.done")

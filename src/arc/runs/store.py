@@ -22,7 +22,7 @@ from arc.base.json import decode, encode
 from arc.base.locks import Lease, Owner
 from arc.base.paths import safe_name
 from arc.runs.errors import AmbiguousRunError, LogsDirError, NewerSchemaError, RunNotFoundError
-from arc.runs.records import RUN_SCHEMA, CheckpointFile, RunRecord, ShownStatus
+from arc.runs.records import MANIFEST_SCHEMA, RUN_SCHEMA, CheckpointFile, Manifest, RunRecord, ShownStatus
 from arc.runs.world import World
 from arc.workflow.state import CHECKPOINT_SCHEMA
 
@@ -54,7 +54,7 @@ class _Versioned(msgspec.Struct):
 
 
 class RunFolder:
-    """One run's folder. Holds only paths: everything is read when asked."""
+    """One run's folder. Holds only paths: everything is read when asked. Each entry that arc makes in it is a property (`own_names`)."""
 
     def __init__(self, path: Path, run_id: str | None = None) -> None:
         self.path = path
@@ -98,6 +98,30 @@ class RunFolder:
     @property
     def worktree(self) -> Path:
         return self.path / "worktree"
+
+    @property
+    def branches(self) -> Path:
+        """Worktrees of parallel branches."""
+        return self.path / "branches"
+
+    @property
+    def scratch(self) -> Path:
+        """Where a dry run works."""
+        return self.path / "scratch"
+
+    @property
+    def setup_file(self) -> Path:
+        """Says that the setup commands have ended well."""
+        return self.path / "setup.json"
+
+    @property
+    def ignore_file(self) -> Path:
+        return self.path / ".gitignore"
+
+    @property
+    def location_file(self) -> Path:
+        """Where the folder is, if `--logs-dir` put it elsewhere; in the home's folder of the run."""
+        return self.path / "location.json"
 
     @property
     def lease_file(self) -> Path:
@@ -194,9 +218,20 @@ class RunFolder:
         return self.nodes / f"{ordinal:04d}-{safe_name(path)}"
 
 
+def own_names() -> frozenset[str]:
+    """The names of all that arc makes in a run folder."""
+    paths = RunFolder(Path())
+    return frozenset(getattr(paths, name).name for name, member in vars(RunFolder).items() if isinstance(member, property))
+
+
 def parse_checkpoint(data: bytes, source: Path | str) -> CheckpointFile:
     """Decode a `checkpoint.json`. Raises `CorruptError` naming the place, `NewerSchemaError`."""
     return decode_known(data, CheckpointFile, source, CHECKPOINT_SCHEMA)
+
+
+def parse_manifest(data: bytes, source: Path | str) -> Manifest:
+    """Decode a `manifest.json`. Raises `CorruptError` naming the place, `NewerSchemaError`."""
+    return decode_known(data, Manifest, source, MANIFEST_SCHEMA)
 
 
 def decode_known(data: bytes, kind: type[T], source: Path | str, newest: int) -> T:
@@ -253,7 +288,7 @@ def create_run_folder(world: World, run_id: str, logs_dir: Path | None = None) -
             return RunFolder(home, run_id)
         _claim_elsewhere(folder)
         _hide_from_git(folder)
-        write_atomic(home / "location.json", encode(Location(_LOCATION_SCHEMA, run_id, str(folder))))
+        write_atomic(RunFolder(home).location_file, encode(Location(_LOCATION_SCHEMA, run_id, str(folder))))
     except OSError as error:
         os.rmdir(home)
         if error.errno == errno.ENOTEMPTY:
@@ -279,7 +314,7 @@ def _claim_elsewhere(folder: Path) -> None:
 def _hide_from_git(folder: Path) -> None:
     """A run folder inside somebody's checkout must not look like their uncommitted work: it ignores itself."""
     if any((parent / ".git").exists() for parent in folder.parents):
-        write_atomic(folder / ".gitignore", b"*\n", mode=0o644)
+        write_atomic(RunFolder(folder).ignore_file, b"*\n", mode=0o644)
 
 
 def register_elsewhere(world: World, folder: RunFolder) -> None:

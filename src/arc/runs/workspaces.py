@@ -72,7 +72,7 @@ def open_workspace(live: LiveRun, *, expected: str | None = None) -> Opened:
     if live.record.mode == "git":
         return _open_git(live, expected)
     if live.record.mode == "dry_run":
-        scratch = live.folder.path / "scratch"
+        scratch = live.folder.scratch
         scratch.mkdir(mode=0o700, exist_ok=True)
         return Opened(InPlaceWorkspace(scratch, sandboxes(live), live.tell, dry=True), fresh=False)
     return Opened(InPlaceWorkspace(_directory(live), sandboxes(live), live.tell), fresh=False)

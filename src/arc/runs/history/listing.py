@@ -12,6 +12,7 @@ import msgspec
 
 from arc.base.errors import CorruptError
 from arc.base.json import JsonObject
+from arc.runs.errors import NewerSchemaError
 from arc.runs.history.lookup import record_from_refs, repository_around, shown
 from arc.runs.records import RunRecord, ShownStatus
 from arc.runs.refs import common_dir_around, scan_runs
@@ -50,6 +51,8 @@ class RunRow:
     failure: str | None = None
     logs_dir: str | None = None
     problem: str | None = None
+    newer: bool = False
+    """The run is whole: a newer arc wrote it, which is `problem` then."""
 
     def document(self) -> JsonObject:
         """The row as `--json` prints it."""
@@ -109,7 +112,8 @@ def _row(world: World, folder: RunFolder) -> RunRow:
         status = shown(folder, record)
         progress = _progress(_bytes(folder.checkpoint_file), str(folder.checkpoint_file))
     except CorruptError as error:
-        return RunRow(folder.run_id, folder.run_id, "corrupt", logs_dir=str(folder.path), problem=error.message)
+        newer = isinstance(error, NewerSchemaError)
+        return RunRow(folder.run_id, folder.run_id, "corrupt", logs_dir=str(folder.path), problem=error.message, newer=newer)
     row = _filled(record, status, progress)
     running = status in ("running", "waiting") or (status == "created" and record.forked_from is None)
     return replace(row, logs_dir=str(folder.path), duration_ms=_duration(world, record, progress) if running else row.duration_ms)
@@ -124,7 +128,8 @@ def _row_of_refs(repository: Repository, run_id: str) -> RunRow:
         record = record_from_refs(repository, run_id)
         progress = _progress(branch.read("checkpoint.json"), f"{branch.ref}:checkpoint.json")
     except (CorruptError, UnreadableCheckpointError) as error:
-        return RunRow(run_id, run_id, "corrupt", repository=str(_top(repository.common_dir)), problem=error.message)
+        newer, top = isinstance(error, NewerSchemaError), str(_top(repository.common_dir))
+        return RunRow(run_id, run_id, "corrupt", repository=top, problem=error.message, newer=newer)
     return _filled(record, "interrupted" if record.status in ("created", "running") else record.status, progress)
 
 

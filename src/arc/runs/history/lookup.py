@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arc.base.errors import CorruptError, RefusedError
-from arc.base.json import decode
-from arc.runs.errors import AmbiguousRunError, RunIncompleteError, RunNotFoundError
-from arc.runs.records import RUN_SCHEMA, Manifest, RunRecord, ShownStatus
+from arc.runs.errors import AmbiguousRunError, NewerSchemaError, RunIncompleteError, RunNotFoundError
+from arc.runs.records import RUN_SCHEMA, RunRecord, ShownStatus
 from arc.runs.refs import METADATA, RunRefs, common_dir_around, scan_runs
-from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, open_run_folder, parse_checkpoint, run_ids, shown_status
+from arc.runs.store import RUN_BRANCH_PREFIX, RunFolder, open_run_folder, parse_checkpoint, parse_manifest, run_ids, shown_status
 from arc.runs.world import World
 
 if TYPE_CHECKING:
@@ -93,6 +92,8 @@ def find_known(world: World, prefix: str, directory: Path) -> KnownRun:
         return found
     try:
         return open_known(found)
+    except NewerSchemaError:
+        raise
     except CorruptError as error:
         error.hints = (*error.hints, f"to remove what is left of it: `arc run gc {found.run_id} --discard-corrupt`")
         raise
@@ -153,7 +154,7 @@ def record_from_refs(repository: Repository, run_id: str) -> RunRecord:
     data = branch.read("manifest.json")
     if data is None:
         raise RunIncompleteError(f"`{branch.ref}` in `{repository.common_dir}` holds no `manifest.json`: it is no run's metadata branch")
-    manifest = decode(data, Manifest, f"{branch.ref}:manifest.json")
+    manifest = parse_manifest(data, f"{branch.ref}:manifest.json")
     stored = branch.read("checkpoint.json")
     checkpoint = parse_checkpoint(stored, f"{branch.ref}:checkpoint.json") if stored is not None else None
     return RunRecord(

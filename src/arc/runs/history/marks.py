@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from arc.base.errors import CorruptError
-from arc.base.json import decode
 from arc.runs.events import EventRecord, read_events
 from arc.runs.history.details import read_timeline
 from arc.runs.history.lookup import KnownRun
 from arc.runs.history.timeline import Timeline
-from arc.runs.records import Manifest
-from arc.runs.store import RunFolder
+from arc.runs.store import RunFolder, parse_manifest
 from arc.workflow.language.errors import WorkflowError
 from arc.workflow.language.parser import parse_dot
 from arc.workflow.language.resolve import ResolveInputs, resolve
@@ -137,7 +135,7 @@ def _from_refs(run: KnownRun) -> tuple[str, dict[str, str]]:
     if graph is None or manifest is None:
         raise CorruptError(f"`{run.refs.metadata}` holds no `graph.dot` or no `manifest.json`")
     texts: dict[str, str] = {}
-    for written, name in decode(manifest, Manifest, f"{run.refs.metadata}:manifest.json").sources.items():
+    for written, name in parse_manifest(manifest, f"{run.refs.metadata}:manifest.json").sources.items():
         data = branch.read(name)
         if data is None:
             raise CorruptError(f"`{run.refs.metadata}` lacks `{name}`, the text of `{written}`")

@@ -62,16 +62,20 @@ def join_words(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _excerpt(line: str, column: int) -> list[str]:
-    """The line and a caret below the column; a long line is cut around it. Tabs are repeated before the caret so that it stays in place."""
+def around(line: str, column: int) -> tuple[str, int]:
+    """A long line cut around a column, `…` at each cut; and how many characters of it stand before that column."""
     start = 0
     before = after = ""
     if len(line) > _SHOWN_WIDTH:
         start = max(0, min(column - 1 - _SHOWN_WIDTH // 2, len(line) - _SHOWN_WIDTH))
         before = "…" if start else ""
         after = "…" if start + _SHOWN_WIDTH < len(line) else ""
-    shown = before + line[start : start + _SHOWN_WIDTH] + after
-    offset = column - 1 - start + len(before)
+    return before + line[start : start + _SHOWN_WIDTH] + after, column - 1 - start + len(before)
+
+
+def _excerpt(line: str, column: int) -> list[str]:
+    """The line and a caret below the column; a long line is cut around it. Tabs are repeated before the caret so that it stays in place."""
+    shown, offset = around(line, column)
     padding = "".join("\t" if char == "\t" else " " for char in shown[:offset]).ljust(offset)
     return [f"    {_visible(shown)}", f"    {padding}^"]
 
