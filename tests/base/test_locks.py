@@ -94,3 +94,11 @@ def test_process_start_tells_the_living_from_the_dead() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
     assert process_start(process.pid) is None
+
+
+def test_two_processes_have_different_starts() -> None:
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    try:
+        assert process_start(process.pid) not in (None, process_start(os.getpid())), "a process id alone is used again"
+    finally:
+        process.communicate()

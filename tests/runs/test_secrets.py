@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from arc.base.errors import ArcError
 from arc.runs.errors import MissingVariableError
 from arc.runs.store import find_run
 from tests.conftest import Arc, MakeRepo, Repo
@@ -88,6 +89,39 @@ def test_secrets_are_in_no_file_and_no_object(repo: MakeRepo, arc: Arc, tmp_path
     leaks = {f"{place}: {secret}" for place, data in written.items() for secret in SECRETS if secret.encode() in data}
     assert leaks == set()
     assert "«redacted:MY_TOKEN»" in next(iter((home / "runs" / run_id / "nodes").glob("*-print/stdout.log"))).read_text()
+
+
+LEAK = """
+from arc.workflow.outcome import Failure, Outcome
+
+SECRET = "env-secret" + "-0123456789"  # the file itself is the person's and committed as it is
+
+def fails(call):
+    return Outcome("fail", notes="it said " + SECRET, failure=Failure("refused: " + SECRET))
+
+def raises(call):
+    raise RuntimeError("raised with " + SECRET)
+"""
+
+
+@pytest.mark.parametrize("kind", ["fails", "raises"])
+def test_a_secret_in_the_message_of_a_failure_is_in_no_file_and_no_object(repo: MakeRepo, tmp_path: Path, kind: str) -> None:
+    flow = "digraph w { start [shape=Mdiamond]; exit [shape=Msquare]; a [type=leaky]; start -> a -> exit }"
+    project = repo({"w.dot": flow, "leaky_handler.py": LEAK, "arc.toml": f'[handlers]\nleaky = "leaky_handler:{kind}"\n'})
+    result = start(project.path / "w.dot", world_in(tmp_path, {"MY_TOKEN": ENVIRONMENT}))
+    assert result.status == "fail"
+    written = everything_written(tmp_path / "arc-home", project)
+    assert {place for place, data in written.items() if ENVIRONMENT.encode() in data} == set()
+    assert "«redacted:MY_TOKEN»" in (folder_of(result).read_record().failure or "")
+
+
+def test_a_secret_in_a_setup_command_is_not_in_the_message_of_its_failure(repo: MakeRepo, tmp_path: Path) -> None:
+    flow = "digraph w { start [shape=Mdiamond]; exit [shape=Msquare]; start -> exit }"
+    project = repo({"w.dot": flow, "arc.toml": f'[setup]\ncommands = ["false {SHAPE}"]\n'})
+    with pytest.raises(ArcError) as caught:
+        start(project.path / "w.dot", world_in(tmp_path))
+    assert "«redacted:" in caught.value.message
+    assert SHAPE not in caught.value.message
 
 
 def test_a_secret_input_comes_from_the_environment_on_a_resume(repo: MakeRepo, tmp_path: Path) -> None:
