@@ -212,6 +212,17 @@ def test_refs_that_do_not_hold_the_state_are_refused(failed: tuple[Repo, World, 
     assert project.git("rev-parse", f"arc/run/{run_id}") == project.head, "nothing was changed"
 
 
+def test_a_commit_that_names_the_state_and_holds_other_files_is_refused(failed: tuple[Repo, World, str]) -> None:
+    project, world, run_id = failed
+    branch = f"arc/run/{run_id}"
+    message = project.git("log", "-1", "--format=%B", branch)
+    forged = project.git("commit-tree", f"{branch}~2^{{tree}}", "-p", f"{branch}~1", "-m", message)
+    project.git("update-ref", f"refs/heads/{branch}", forged)
+    with pytest.raises(StateMismatchError, match="names the checkpoint of ordinal 3, whose files are others"):
+        resume(world, run_id)
+    assert project.git("rev-parse", branch) == forged, "nothing was changed"
+
+
 def test_a_run_branch_that_somebody_moved_is_found_again_by_the_disk(failed: tuple[Repo, World, str], tmp_path: Path) -> None:
     project, world, run_id = failed
     project.git("update-ref", f"refs/heads/arc/run/{run_id}", "main")

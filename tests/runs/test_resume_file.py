@@ -94,6 +94,24 @@ def test_the_files_of_the_commit_come_back_where_git_has_it(repo: MakeRepo, tmp_
     assert project.git("show", f"refs/arc/{first.run_id}:graph.dot").strip() == GATED.strip()
 
 
+def test_secrets_of_the_workflow_are_not_stored_by_a_run_made_of_a_file(repo: MakeRepo, tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    (tmp_path / "w.dot").write_text(GATED.replace("echo one", f": {token}; echo one"))
+    project = repo({"readme": ""})
+    world = world_in(tmp_path, {"GO": str(tmp_path / "go")})
+    first = start(tmp_path / "w.dot", world, directory=project.path)
+    saved = shutil.move(first.logs_dir / "checkpoint.json", tmp_path / "saved.json")
+    shutil.rmtree(world.home)
+    project.git("worktree", "prune")
+    for ref in (f"refs/heads/arc/run/{first.run_id}", f"refs/arc/{first.run_id}"):
+        project.git("update-ref", "-d", ref)
+    (tmp_path / "go").touch()
+    result = resume(world, checkpoint=Path(saved), workflow=tmp_path / "w.dot", directory=project.path)
+    assert result.status == "success"
+    assert token not in project.git("show", f"refs/arc/{first.run_id}:graph.dot")
+    assert not [path for path in result.logs_dir.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
+
+
 def test_without_the_commit_the_directory_is_taken_as_it_is(repo: MakeRepo, tmp_path: Path) -> None:
     project = repo({"w.dot": GATED})
     first, world = failed_run(project.path / "w.dot", tmp_path)
