@@ -58,10 +58,9 @@ class TestDiscover:
         git.run("init", "-q", "-b", "main")
         repository = Repository.discover(tmp_path)
         assert repository is not None
-        assert (repository.head_commit(), repository.head_ref()) == (None, "refs/heads/main")
+        assert repository.head_commit() is None
         git.run("commit", "-q", "--allow-empty", "-m", "x")
         git.run("checkout", "-q", "--detach")
-        assert repository.head_ref() is None
         assert repository.head_commit() == git.line("rev-parse", "HEAD")
 
     def test_bare_and_inside_git_folder(self, tmp_path: Path) -> None:

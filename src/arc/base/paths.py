@@ -48,8 +48,3 @@ def safe_name(text: str, *, limit: int = 80) -> str:
     """
     name = _UNSAFE.sub("-", text.replace("/", ".")).strip(".-")[:limit]
     return name or "x"
-
-
-def is_inside(path: Path, directory: Path) -> bool:
-    """Whether `path`, symlinks resolved, is `directory` or lies in it."""
-    return path.resolve().is_relative_to(directory.resolve())

@@ -95,12 +95,6 @@ class QuestionError(NotFoundError):
     code = "question.not_found"
 
 
-class HookError(ArcError):
-    """A hook could not be run."""
-
-    code = "hook.failed"
-
-
 class NewerSchemaError(CorruptError):
     """A file was written by a newer arc."""
 

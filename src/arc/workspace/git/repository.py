@@ -137,11 +137,6 @@ class Repository:
         result = self.checkout_git().finish("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False, read_only=True)
         return result.stdout.decode().strip() or None
 
-    def head_ref(self) -> str | None:
-        """The full name of the branch HEAD is on; None when it is detached."""
-        result = self.checkout_git().finish("symbolic-ref", "--quiet", "HEAD", check=False, read_only=True)
-        return os.fsdecode(result.stdout).strip() or None
-
     def resolve(self, revision: str) -> str:
         """The commit a revision stands for, as 40 (64) hex digits.
 
