@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -86,11 +87,7 @@ def bash(runs: Path, tmp_path: Path) -> Iterator[Callable[[str], str]]:
         folder = runs / FIRST / "nodes" / f"{number:04d}-{node.replace(':', '-').replace('/', '.')}"
         folder.mkdir(exist_ok=True)
         (folder / "status.json").write_text(json.dumps({"node": node}))
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "arc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m arc "$@"\n')
-    (programs / "arc").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "dumb", "SHELL": "/bin/bash", "INPUTRC": "/dev/null"}
+    environment = {**programs_in(tmp_path), "SHELL": "/bin/bash", "INPUTRC": "/dev/null"}
     subprocess.run(["bash", "-c", "arc --install-completion"], env=environment, check=True, capture_output=True)
     settings = (
         "PS1=ready:",
@@ -132,6 +129,80 @@ def test_the_installed_completion_works_in_a_real_bash(bash: Callable[[str], str
     assert bash("arc run show 01JA fan:right/f") == "arc run show 01JA fan:right/fix "
     assert bash("arc run list --status part") == "arc run list --status partial_success "
     assert bash("arc run list --status=inter") == "arc run list --status=interrupted "
+
+
+def programs_in(tmp_path: Path) -> dict[str, str]:
+    """An environment whose PATH begins with a folder that holds `arc`."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "arc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m arc "$@"\n')
+    (programs / "arc").chmod(0o755)
+    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "dumb"}
+
+
+def test_the_script_for_zsh_completes_at_the_first_tab_and_behind_an_equals_sign(arc: Arc) -> None:
+    script = arc("completion", "zsh").ok().stdout
+    assert script.startswith("#compdef arc\n")
+    assert "[[ ${words[CURRENT]} == --*=* ]] && compset -P '*='" in script
+    assert 'if [[ ${funcstack[1]} == _arc ]]; then\n    _arc_completion "$@"\nelse\n    compdef _arc_completion arc\nfi' in script
+
+
+# Neither shell is among what script/setup installs: where one is, its test exists.
+if shutil.which("zsh"):
+
+    @pytest.mark.slow
+    @pytest.mark.usefixtures("runs")
+    def test_the_script_works_in_a_real_zsh(arc: Arc, tmp_path: Path) -> None:
+        environment, home = programs_in(tmp_path), Path(os.environ["HOME"])
+        (home / ".zfunc").mkdir()
+        (home / ".zfunc" / "_arc").write_text(arc("completion", "zsh").ok().stdout)
+        settings = (
+            "fpath=(~/.zfunc $fpath); autoload -Uz compinit; compinit -u -D; PS1=ready:",
+            'showline() { print -r -- "<$BUFFER>"; BUFFER=; }; zle -N showline; bindkey "^T" showline',
+        )
+        (home / ".zshrc").write_text("\n".join(settings) + "\n")
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execvpe("zsh", ["zsh", "-i"], environment)
+
+        def until(pattern: str) -> str:
+            seen = ""
+            while (found := re.search(pattern, seen)) is None:
+                assert select.select([terminal], [], [], 60)[0], seen
+                seen += os.read(terminal, 4096).decode(errors="replace")
+            return found[1]
+
+        def press(keys: str) -> str:
+            os.write(terminal, f"{keys}\t\x14".encode())
+            return until(r"<(.*)>\r?\n")
+
+        until("(ready:)")
+        assert press("arc run resu") == "arc run resume "
+        assert press("arc run show 01JA") == f"arc run show {FIRST} "
+        assert press("arc run list --status part") == "arc run list --status partial_success "
+        assert press("arc run list --status=inter") == "arc run list --status=interrupted "
+        os.write(terminal, b"exit\n")
+        os.close(terminal)
+        os.waitpid(child, 0)
+
+
+if shutil.which("fish"):
+
+    @pytest.mark.slow
+    @pytest.mark.usefixtures("runs")
+    def test_the_script_works_in_a_real_fish(arc: Arc, tmp_path: Path) -> None:
+        environment = programs_in(tmp_path)
+        folder = Path(os.environ["XDG_CONFIG_HOME"]) / "fish" / "completions"
+        folder.mkdir(parents=True)
+        (folder / "arc.fish").write_text(arc("completion", "fish").ok().stdout)
+
+        def offered(line: str) -> list[str]:
+            done = subprocess.run(["fish", "-c", f"complete -C '{line}'"], env=environment, capture_output=True, text=True, check=True)
+            return [row.partition("\t")[0] for row in done.stdout.splitlines()]
+
+        assert offered("arc run resu") == ["resume"]
+        assert offered("arc run show 01JA") == [FIRST]
+        assert offered("arc run list --status part") == ["partial_success"]
 
 
 @pytest.mark.usefixtures("runs")

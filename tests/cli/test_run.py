@@ -141,10 +141,6 @@ def test_options_that_a_resume_would_ignore_are_refused_by_name(arc: Arc, projec
         "--goal": "g",
         "--input": "a=b",
         "--label": "a=b",
-        "--model": "m",
-        "--provider": "p",
-        "--backend": "cli",
-        "--agent-command": "x",
         "--script": "s",
         "--logs-dir": "d",
     }
@@ -156,8 +152,28 @@ def test_options_that_a_resume_would_ignore_are_refused_by_name(arc: Arc, projec
             "hint: to change its inputs: `arc run fork RUN @last -i KEY=VALUE`\n",
             2,
         )
-    ran = arc.inside("run", "start", way, "arc/run/X", "--dry-run", "--auto-approve", "--snapshot-dirty")
-    assert ran.stderr.startswith(f"error: `--dry-run`, `--auto-approve` and `--snapshot-dirty` do not go with `{way}`")
+    ran = arc.inside("run", "start", way, "arc/run/X", "--dry-run", "--logs-dir", "d", "--snapshot-dirty")
+    assert ran.stderr.startswith(f"error: `--logs-dir`, `--dry-run` and `--snapshot-dirty` do not go with `{way}`")
+
+
+@pytest.mark.parametrize("way", ["resume", "--run-branch", "--resume"])
+def test_a_run_whose_agent_failed_goes_on_with_another_one_and_remembers_it(arc: Arc, repo: MakeRepo, way: str) -> None:
+    project = repo({"w.dot": "digraph g { start [shape=Mdiamond] exit [shape=Msquare] plan [prompt=p] start -> plan -> exit }"})
+    assert arc("run", "start", "w.dot", "--agent-command", "false", cwd=project.path).status == 1
+    (folder,) = (Path(os.environ["ARC_HOME"]) / "runs").iterdir()
+    words = {
+        "resume": ("resume", folder.name),
+        "--run-branch": ("start", "--run-branch", f"arc/run/{folder.name}"),
+        "--resume": ("start", "--resume", str(folder / "checkpoint.json")),
+    }[way]
+    assert arc("run", *words, cwd=project.path).status == 1  # as it was started
+    ran = arc("run", *words, "--agent-command", "echo {model}", "--model", "m1", "--auto-approve", cwd=project.path).ok()
+    said = "from here on the run goes on with backend `cli`, command `echo '{model}'`, model `m1`, gates take their first choice"
+    assert f"note: {said}" in ran.stderr
+    config = json.loads((folder / "run.json").read_text())["config"]
+    assert (config["model"]["command"], config["model"]["model"], config["auto_approve"]) == (["echo", "{model}"], "m1", True)
+    shown = arc("run", "show", folder.name, "plan", "--context", "last_response", cwd=project.path).ok()
+    assert shown.stdout == "m1\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ typer builds each command, but three of its habits cost time that `arc --help` a
 - It coerces each value through pydantic, 80 ms to import. Texts, paths, numbers and fixed choices need none of it: `_plain` does those.
 
 All of it is public API of typer but two seams: `get_runtime_param` of a parameter, guarded by a test that lists imported modules, and the
-table of completion scripts, guarded by a test in a real bash.
+table of completion scripts, guarded by tests in a real bash and zsh.
 """
 
 from __future__ import annotations
@@ -54,6 +54,23 @@ _BASH = r"""
 complete -o default -F %(complete_func)s %(prog_name)s
 """
 _completion_shared._completion_scripts["bash"] = _BASH
+
+_ZSH = r"""
+#compdef %(prog_name)s
+
+%(complete_func)s() {
+    [[ ${words[CURRENT]} == --*=* ]] && compset -P '*='
+    eval $(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" %(autocomplete_var)s=complete_zsh %(prog_name)s)
+}
+
+# loaded from $fpath it is the completion itself (else the first Tab would only define it); sourced it is registered
+if [[ ${funcstack[1]} == _%(prog_name)s ]]; then
+    %(complete_func)s "$@"
+else
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
+_completion_shared._completion_scripts["zsh"] = _ZSH
 
 
 def completion_script(shell: str) -> str:

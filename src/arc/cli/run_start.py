@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from arc.base.errors import UsageError
-from arc.cli.completion import complete_words
-
-if TYPE_CHECKING:
-    from arc.runs.config import ModelConfig
+from arc.cli.model_options import AgentCommand, AutoApprove, Backend, Model, Provider, model_config
 
 Workflow = Annotated[Path | None, typer.Argument(metavar="WORKFLOW", help="A workflow (`.dot`) or a run configuration (`.toml`)")]
 Goal = Annotated[str | None, typer.Option("--goal", metavar="TEXT", help="What the run is for: `$goal` in prompts")]
 Inputs = Annotated[list[str] | None, typer.Option("-i", "--input", metavar="KEY=VALUE", help="A value for `$KEY` (can be repeated)")]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label to find the run by (can be repeated)")]
-Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Model of nodes that name none")]
-Provider = Annotated[str | None, typer.Option("--provider", metavar="NAME", help="Provider of nodes that name none")]
-Backend = Annotated[
-    str | None,
-    typer.Option(
-        "--backend", metavar="NAME", help="Who answers prompts: cli or scripted", autocompletion=complete_words("cli", "scripted")
-    ),
-]
-AgentCommand = Annotated[
-    str | None, typer.Option("--agent-command", metavar="COMMAND", help='The agent program of the cli backend, such as "claude -p"')
-]
 Script = Annotated[Path | None, typer.Option("--script", metavar="FILE", help="Replies and edits of the scripted backend")]
 LogsDir = Annotated[Path | None, typer.Option("--logs-dir", metavar="DIR", help="The run's folder [default: ~/.arc/runs/RUN_ID]")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Walk the graph; execute nothing, write nothing to the repository")]
-AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Take the first choice at every human gate")]
 SnapshotDirty = Annotated[bool, typer.Option("--snapshot-dirty", help="Take uncommitted work as checkpoint 0 and run in a worktree")]
 Resume = Annotated[Path | None, typer.Option("--resume", metavar="CHECKPOINT", help="Go on from a `checkpoint.json`")]
 RunBranch = Annotated[
@@ -80,13 +64,10 @@ def command(
             goal=goal,
             input=inputs,
             label=labels,
-            model=model,
-            provider=provider,
-            backend=backend,
-            **{"agent-command": agent_command, "script": script, "logs-dir": logs_dir},
-            **{"dry-run": dry_run, "auto-approve": auto_approve, "snapshot-dirty": snapshot_dirty},
+            **{"script": script, "logs-dir": logs_dir, "dry-run": dry_run, "snapshot-dirty": snapshot_dirty},
         )
-        return resume_from(checkpoint=resume, branch=run_branch, workflow=workflow)
+        changed = model_config(model, provider, backend, agent_command, None)
+        return resume_from(checkpoint=resume, branch=run_branch, workflow=workflow, model=changed, auto_approve=auto_approve)
     if workflow is None:
         raise UsageError("a workflow is missing", hints=("arc run start review.dot", "arc run start --run-branch arc/run/RUN_ID"))
     request = StartRequest(
@@ -131,25 +112,3 @@ def pairs(words: list[str] | None, option: str) -> dict[str, str]:
             raise UsageError(f"`{option} {key}=…` is given twice")
         found[key] = value
     return found
-
-
-def model_config(
-    model: str | None, provider: str | None, backend: str | None, agent_command: str | None, script: Path | None
-) -> ModelConfig:
-    """What the options say about models. `--agent-command` means the cli backend, `--script` the scripted one."""
-    from arc.runs.config import ModelConfig
-
-    if agent_command is not None and script is not None:
-        raise UsageError("`--agent-command` and `--script` are two different backends: give one")
-    implied = "cli" if agent_command is not None else "scripted" if script is not None else None
-    if backend is not None and implied is not None and backend != implied:
-        raise UsageError(f"`--backend {backend}` does not go with `{'--agent-command' if implied == 'cli' else '--script'}`")
-    try:
-        words = tuple(shlex.split(agent_command)) if agent_command is not None else ()
-    except ValueError as error:
-        raise UsageError(f"`--agent-command` cannot be split into words: {error}") from error
-    if agent_command is not None and not words:
-        raise UsageError("`--agent-command` is empty", hints=('--agent-command "claude -p"',))
-    return ModelConfig(
-        backend=backend or implied, model=model, provider=provider, command=words, script=str(script.absolute()) if script else None
-    )

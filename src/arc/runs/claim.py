@@ -11,6 +11,7 @@ from arc.base.faults import declare_faults, fault
 from arc.base.locks import Lease
 from arc.runs.adopt import adopt_checkpoint, fork_from_file
 from arc.runs.agree import age
+from arc.runs.config import ModelConfig, RunConfig
 from arc.runs.errors import RunNotFoundError
 from arc.runs.fork import ForkRequest, fork_run
 from arc.runs.history.lookup import find_known, open_known
@@ -30,7 +31,7 @@ class ResumeTarget:
     """Which run: the start of its id, a checkpoint file, or a run branch (exactly one). `directory` is where the repository is looked for.
 
     `workflow` is the workflow of a run of which only the checkpoint file is here; of any other run its own, stored one counts, and a
-    notice says so if this one differs.
+    notice says so if this one differs. `model` and `auto_approve` replace what the run was started with, from now on (`run.json`).
     """
 
     run: str | None = None
@@ -38,6 +39,18 @@ class ResumeTarget:
     branch: str | None = None
     workflow: Path | None = None
     directory: Path = field(default_factory=Path)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    auto_approve: bool = False
+
+    @property
+    def changes_config(self) -> bool:
+        """Whether the run goes on otherwise than it was started."""
+        return self.auto_approve or self.model != ModelConfig()
+
+    def config(self, started: RunConfig) -> RunConfig:
+        """The configuration to go on with."""
+        given = {name: value for name in ("backend", "model", "provider", "command") if (value := getattr(self.model, name))}
+        return replace(started, model=replace(started.model, **given), auto_approve=started.auto_approve or self.auto_approve)
 
 
 @dataclass(frozen=True)

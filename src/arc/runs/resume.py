@@ -8,6 +8,7 @@ last checkpoint → run.json (`running`, resumed + 1) → engine.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from arc.runs.live import LiveRun
 from arc.runs.mend import mend
 from arc.runs.place import claim_place
 from arc.runs.records import CheckpointFile, RunRecord
-from arc.runs.redaction import live_config
+from arc.runs.redaction import live_config, stored_config
 from arc.runs.start import load_handlers, load_workflow, make_redactor
 from arc.runs.store import RunFolder
 from arc.runs.threads import to_end
@@ -84,7 +85,7 @@ async def resume_run(target: ResumeTarget, world: World) -> RunResult:
             await close_finished(claimed.folder, claimed.folder.read_record(), lambda notice: told.append(notice.message))
             claimed.lease.release()
             return replace(finished, notices=(*finished.notices, *told))
-        read = await to_end(_read, claimed.folder, world)
+        read = await to_end(_read, claimed.folder, target, world)
         await end_processes(RUN_VARIABLE, claimed.folder.run_id, grace=_LEFTOVER_GRACE)
         live = await to_end(_take, claimed, read, target, world)
     except BaseException:
@@ -120,7 +121,7 @@ def _finished(folder: RunFolder) -> RunResult | None:
     )
 
 
-def _read(folder: RunFolder, world: World) -> Read:
+def _read(folder: RunFolder, target: ResumeTarget, world: World) -> Read:
     """Read everything and check that it belongs together."""
     record = folder.read_record()
     if record.mode == "in_place" and not Path(record.start_directory).is_dir():
@@ -137,7 +138,7 @@ def _read(folder: RunFolder, world: World) -> Read:
         data = store.read(name)
         return metadata.read(name) if data is None and metadata is not None else data
 
-    config = live_config(record.config, world.environ, record.run_id)
+    config = target.config(live_config(record.config, world.environ, record.run_id))
     texts, dry_run = folder.read_sources(), record.mode == "dry_run"
     workflow = load_workflow(
         Path(record.workflow_file), config, StoredSources(texts), shown=record.workflow_file, dry_run=dry_run, text=folder.read_graph()
@@ -157,6 +158,8 @@ def _take(claimed: Claimed, read: Read, target: ResumeTarget, world: World) -> L
     place = claim_place(world, Path(record.start_directory), record.run_id) if record.mode == "in_place" else None
     try:
         redactor = make_redactor(world, read.config)
+        if target.changes_config:
+            record = replace(record, config=stored_config(read.config, redactor))
         for directory in (folder.path, folder.artifacts, folder.questions):
             remove_leftovers(directory)
         close_stale_questions(folder, world.clock)
@@ -179,8 +182,18 @@ def _take(claimed: Claimed, read: Read, target: ResumeTarget, world: World) -> L
         raise
     for notice in claimed.notices:
         live.tell(notice)
+    if target.changes_config:
+        live.tell(Notice("info", "resume.config", _new_config(read.config)))
     _tell_other_workflow(live, target)
     return live
+
+
+def _new_config(config: RunConfig) -> str:
+    model = config.model
+    parts = {"backend": model.backend, "command": shlex.join(model.command), "model": model.model, "provider": model.provider}
+    words = [f"{name} `{value}`" for name, value in parts.items() if value]
+    words += ["gates take their first choice"] if config.auto_approve else []
+    return f"from here on the run goes on with {', '.join(words)}"
 
 
 def _tell_other_workflow(live: LiveRun, target: ResumeTarget) -> None:
