@@ -3,6 +3,7 @@ child; and a clone that fetched only the two refs goes on from any of those mome
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -71,6 +72,21 @@ def test_killed_while_git_registers_the_worktree_of_a_branch(project: Project, n
     assert half
     for admin in half:
         (admin / "HEAD").write_text(project.repo.git("rev-parse", "main") + "\n")
+    resume_and_check(project, before)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_killed_while_the_worktree_of_a_branch_that_has_ended_is_removed(project: Project, number: int) -> None:
+    """Its files are gone, its registration is not, and nothing opens that branch again."""
+    before = Checkout.of(project.repo)
+    assert project.drive("start", extra={"ARC_FAULT": f"git.close.removing:{number}"}).killed
+    for admin in (project.repo.path / ".git" / "worktrees").iterdir():
+        ended = (admin / "HEAD").read_text().strip().rpartition("/")[2] in completed_nodes(project.folder())
+        if ended and (admin / "locked").exists():
+            shutil.rmtree(Path((admin / "gitdir").read_text().strip()).parent)
+            break
+    else:
+        raise AssertionError("no such worktree")
     resume_and_check(project, before)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from arc.base.errors import ArcError, NotFoundError
@@ -110,15 +110,17 @@ class Git:
         check: bool = True,
         extra_env: Mapping[str, str] | None = None,
         read_only: bool = False,
+        holding: Sequence[int] = (),
     ) -> bytes:
         """Run one command and return its standard output.
 
-        `read_only` tells git to take no locks of its own accord (no refreshed index is written back).
+        `read_only` tells git to take no locks of its own accord (no refreshed index is written back). `holding` are descriptors that git
+        keeps open: a lock on one lasts until git has ended, also if this process is killed before.
 
         Raises:
             GitError: it ended with another status than 0, and `check` is set.
         """
-        return self.finish(*args, input=input, check=check, extra_env=extra_env, read_only=read_only).stdout
+        return self.finish(*args, input=input, check=check, extra_env=extra_env, read_only=read_only, holding=holding).stdout
 
     def finish(
         self,
@@ -127,13 +129,20 @@ class Git:
         check: bool = True,
         extra_env: Mapping[str, str] | None = None,
         read_only: bool = False,
+        holding: Sequence[int] = (),
     ) -> subprocess.CompletedProcess[bytes]:
         """As `run`, but return status, output and error output."""
         environment = {**self._environment, **(extra_env or {})}
         if read_only:
             environment["GIT_OPTIONAL_LOCKS"] = "0"
         result = subprocess.run(
-            [self._program, *self._settings, *args], cwd=self.directory, env=environment, input=input, capture_output=True, check=False
+            [self._program, *self._settings, *args],
+            cwd=self.directory,
+            env=environment,
+            input=input,
+            capture_output=True,
+            check=False,
+            pass_fds=tuple(holding),
         )
         if check and result.returncode != 0:
             stderr = result.stderr.decode(errors="replace")

@@ -1,4 +1,5 @@
-"""What a crash leaves of worktrees that no state names: those of a parallel block that had no checkpoint yet, and that of a finished run.
+"""What a crash leaves of worktrees that no state names: those of a parallel block that had no checkpoint yet, a
+half-removed one of a branch that had ended, and that of a finished run.
 
 Uncommitted work in them is set aside in a named ref by the workspace itself; a branch goes only if its commits are all in the run branch.
 """
@@ -6,6 +7,7 @@ Uncommitted work in them is set aside in a named ref by the workspace itself; a 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pygit2
@@ -15,12 +17,12 @@ from arc.runs.records import RunRecord
 from arc.runs.store import RunFolder
 from arc.runs.workspaces import HEADS, never_filled, sandboxes
 from arc.sandbox.local import LocalSandboxes
-from arc.workflow.state import FrameState, RunState
+from arc.workflow.state import OpenBlock, RunState
 from arc.workspace.git.branches import ref_of_path
 from arc.workspace.git.refs import RefUpdate, transact
 from arc.workspace.git.repository import Repository
 from arc.workspace.git.workspace import GitWorkspace
-from arc.workspace.git.worktree import Worktree, registrations, remove_worktree
+from arc.workspace.git.worktree import Worktree, registrations, remove_worktree, wait_for_registrations
 from arc.workspace.notices import NoticeSink
 
 
@@ -55,18 +57,23 @@ async def close_finished(folder: RunFolder, record: RunRecord, notices: NoticeSi
 
 def open_block_ordinals(state: RunState | None) -> frozenset[int]:
     """Ordinals of all blocks that are open in a state."""
-    found: set[int] = set()
+    return frozenset(block.ordinal for block in _open_blocks(state))
 
-    def visit(frame: FrameState) -> None:
-        block = frame.open_block
+
+def _ended_branches(state: RunState | None) -> frozenset[str]:
+    """Refs of branches of open blocks whose walk has ended: their worktrees have been closed, or were being."""
+    branches = (branch for block in _open_blocks(state) for branch in block.branches)
+    return frozenset(branch.ref for branch in branches if branch.ref is not None and branch.status not in ("waiting", "running"))
+
+
+def _open_blocks(state: RunState | None) -> Iterator[OpenBlock]:
+    frames = [state.root] if state is not None else []
+    while frames:
+        block = frames.pop().open_block
         if block is not None:
-            found.add(block.ordinal)
-            for inner in (*(branch.frame for branch in block.branches), *((block.child,) if block.child else ())):
-                visit(inner)
-
-    if state is not None:
-        visit(state.root)
-    return frozenset(found)
+            yield block
+            frames += [branch.frame for branch in block.branches]
+            frames += [block.child] if block.child is not None else []
 
 
 def _is_abandoned(ref: str, run_id: str, known: frozenset[int]) -> bool:
@@ -76,12 +83,16 @@ def _is_abandoned(ref: str, run_id: str, known: frozenset[int]) -> bool:
 
 
 def _abandoned(live: LiveRun, state: RunState | None, repository: Repository) -> list[GitWorkspace]:
-    known = open_block_ordinals(state)
+    known, ended = open_block_ordinals(state), _ended_branches(state)
     found = []
+    wait_for_registrations(repository)
     for registration in registrations(repository.common_dir):
         if registration.path is None:
             continue
         ref = ref_of_path(live.run_id, live.folder.path, registration.path) or registration.ref
+        if ref in ended and not registration.path.exists():  # killed between removing the files and the registration
+            remove_worktree(repository, Worktree(registration.path, registration.admin))
+            continue
         if ref is None or not _is_abandoned(ref, live.run_id, known):
             continue
         if never_filled(registration.path) or repository.ref(ref) is None:

@@ -114,7 +114,7 @@ def never_filled(worktree: Path) -> bool:
     try:
         link = (worktree / ".git").read_text("utf-8", "surrogateescape")
     except OSError:
-        return True
+        return not worktree.is_dir() or not any(worktree.iterdir())  # a node may have removed the link: its files are still work
     admin = Path(link.removeprefix("gitdir:").strip())
     return not any((admin / name).exists() for name in ("index", "arc-index"))
 

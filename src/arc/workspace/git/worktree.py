@@ -161,8 +161,8 @@ def unlock_worktree(worktree: Worktree) -> None:
 
 
 @contextmanager
-def _one_at_a_time(repository: Repository) -> Iterator[None]:
-    """Hold off other threads and processes of arc while a worktree is registered.
+def _one_at_a_time(repository: Repository) -> Iterator[int]:
+    """Hold off other threads and processes of arc while a worktree is registered; yields the descriptor that holds the lock.
 
     `git worktree add` reads the registrations of all others and fails when it meets one that is half made. The lock is on the repository's
     folder itself, so there is no file to leave behind.
@@ -170,9 +170,15 @@ def _one_at_a_time(repository: Repository) -> Iterator[None]:
     descriptor = os.open(repository.common_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def wait_for_registrations(repository: Repository) -> None:
+    """Wait until nobody is registering a worktree: neither another arc nor the git that a killed arc has left behind."""
+    with _one_at_a_time(repository):
+        pass
 
 
 def _register(repository: Repository, path: Path, ref: str, reason: str) -> Worktree:
@@ -182,8 +188,20 @@ def _register(repository: Repository, path: Path, ref: str, reason: str) -> Work
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A checkout of the branch's short name; --force only waives a registration of the same path whose folder is gone.
-        with _one_at_a_time(repository):
-            git.run("worktree", "add", "--quiet", "--force", "--no-checkout", "--lock", "--reason", reason, str(path), _short(ref))
+        with _one_at_a_time(repository) as lock:
+            git.run(
+                "worktree",
+                "add",
+                "--quiet",
+                "--force",
+                "--no-checkout",
+                "--lock",
+                "--reason",
+                reason,
+                str(path),
+                _short(ref),
+                holding=(lock,),
+            )
     except (GitError, OSError) as error:
         _forget(repository, path, fresh)
         details = error.details if isinstance(error, GitError) else ()
@@ -213,8 +231,20 @@ def _register_around(repository: Repository, path: Path, ref: str, reason: str) 
     beside = _beside(path)
     git = repository.git()
     try:
-        with _one_at_a_time(repository):
-            git.run("worktree", "add", "--quiet", "--force", "--no-checkout", "--lock", "--reason", reason, str(beside), _short(ref))
+        with _one_at_a_time(repository) as lock:
+            git.run(
+                "worktree",
+                "add",
+                "--quiet",
+                "--force",
+                "--no-checkout",
+                "--lock",
+                "--reason",
+                reason,
+                str(beside),
+                _short(ref),
+                holding=(lock,),
+            )
     except GitError as error:
         raise WorktreeError(f"the worktree at `{path}` could not be registered again", details=error.details) from error
     fault("git.worktree.moved")
