@@ -80,13 +80,12 @@ def test_killed_while_the_worktree_of_a_branch_that_has_ended_is_removed(project
     """Its files are gone, its registration is not, and nothing opens that branch again."""
     before = Checkout.of(project.repo)
     assert project.drive("start", extra={"ARC_FAULT": f"git.close.removing:{number}"}).killed
+    event = next(event for event in read_events(project.folder().events_file) if event.event == "branch.completed")
+    block, key = f"{event.ordinal}-{(event.node or '').rpartition('/')[2]}", str(event.properties["branch"])
     for admin in (project.repo.path / ".git" / "worktrees").iterdir():
-        ended = (admin / "HEAD").read_text().strip().rpartition("/")[2] in completed_nodes(project.folder())
-        if ended and (admin / "locked").exists():
-            shutil.rmtree(Path((admin / "gitdir").read_text().strip()).parent)
-            break
-    else:
-        raise AssertionError("no such worktree")
+        place = Path((admin / "gitdir").read_text().strip()).parent
+        if place.parts[-3:-1] == (block, key):
+            shutil.rmtree(place)
     resume_and_check(project, before)
 
 
