@@ -19,6 +19,7 @@ from pygit2.enums import SortMode
 
 from arc.base.clock import rfc3339
 from arc.base.errors import CorruptError
+from arc.runs.records import CompletedRecord
 from arc.runs.refs import RunRefs
 from arc.workflow.state import RunStatus
 from arc.workspace.git.trailers import parse_message
@@ -97,15 +98,6 @@ class _BlockBrief:
 
 
 @dataclass(frozen=True)
-class _CompletedBrief:
-    node: str
-    path: str
-    frame: str
-    ordinal: int
-    status: str
-
-
-@dataclass(frozen=True)
 class CheckpointBrief:
     """The part of `checkpoint.json` that a timeline needs: decoding the rest of it is most of the cost of reading it."""
 
@@ -114,7 +106,7 @@ class CheckpointBrief:
     ordinal: int
     status: RunStatus
     next_node_id: str | None = None
-    completed: _CompletedBrief | None = None
+    completed: CompletedRecord | None = None
     git_commit_sha: str | None = None
     git_parent_sha: str | None = None
     node_retries: dict[str, int] = field(default_factory=dict)

@@ -181,27 +181,21 @@ def wait_for_registrations(repository: Repository) -> None:
         pass
 
 
+def _add(repository: Repository, git: Git, path: Path, ref: str, reason: str) -> None:
+    """`git worktree add` without its files, locked, under arc's lock until git has ended. Raises `GitError`, `OSError`."""
+    # A checkout of the branch's short name; --force only waives a registration of the same path whose folder is gone.
+    options = ("--quiet", "--force", "--no-checkout", "--lock", "--reason", reason)
+    with _one_at_a_time(repository) as lock:
+        git.run("worktree", "add", *options, str(path), _short(ref), holding=(lock,))
+
+
 def _register(repository: Repository, path: Path, ref: str, reason: str) -> Worktree:
     """`git worktree add`, in two steps so that a crash between them leaves a locked registration."""
     git = Git(repository.top, trusted=repository.trusted) if repository.top != repository.common_dir else repository.git()
     fresh = not path.exists()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A checkout of the branch's short name; --force only waives a registration of the same path whose folder is gone.
-        with _one_at_a_time(repository) as lock:
-            git.run(
-                "worktree",
-                "add",
-                "--quiet",
-                "--force",
-                "--no-checkout",
-                "--lock",
-                "--reason",
-                reason,
-                str(path),
-                _short(ref),
-                holding=(lock,),
-            )
+        _add(repository, git, path, ref, reason)
     except (GitError, OSError) as error:
         _forget(repository, path, fresh)
         details = error.details if isinstance(error, GitError) else ()
@@ -231,20 +225,7 @@ def _register_around(repository: Repository, path: Path, ref: str, reason: str) 
     beside = _beside(path)
     git = repository.git()
     try:
-        with _one_at_a_time(repository) as lock:
-            git.run(
-                "worktree",
-                "add",
-                "--quiet",
-                "--force",
-                "--no-checkout",
-                "--lock",
-                "--reason",
-                reason,
-                str(beside),
-                _short(ref),
-                holding=(lock,),
-            )
+        _add(repository, git, beside, ref, reason)
     except GitError as error:
         raise WorktreeError(f"the worktree at `{path}` could not be registered again", details=error.details) from error
     fault("git.worktree.moved")
